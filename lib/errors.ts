@@ -1,0 +1,54 @@
+/** Stable codes: tests, logs and callers may rely on them. Add, never rename. */
+export type ErrorCode =
+  | 'ERR_LAXITY_FILE' // cannot be opened or read
+  | 'ERR_LAXITY_GZIP' // damaged or truncated gzip data
+  | 'ERR_LAXITY_UTF8' // bytes that are not UTF-8
+  | 'ERR_LAXITY_SYNTAX' // not JSON, or not the JSON of this format
+  | 'ERR_LAXITY_FIELD' // an unknown, missing or ill-typed field, or a value outside its range
+  | 'ERR_LAXITY_DUPLICATE' // an id that was already used
+  | 'ERR_LAXITY_PARENT' // an unknown parent
+  | 'ERR_LAXITY_CYCLE' // parents that form a cycle
+  | 'ERR_LAXITY_EMPTY' // nothing to work on
+  | 'ERR_LAXITY_OPTION' // an option of the API or the command line
+  | 'ERR_LAXITY_NEVER_FITS' // a call larger than every KV cache it may use
+  | 'ERR_LAXITY_LIMIT' // beyond a documented size limit
+  | 'ERR_LAXITY_LOG' // a log that cannot be replayed, or whose decisions differ
+  | 'ERR_LAXITY_ABORTED' // the caller's AbortSignal
+  | 'ERR_LAXITY_NATIVE' // a status of the core that names no better code
+
+/**
+ * The one error class of the package. `message` is complete on its own (it includes the place); `place` repeats
+ * `file:line`, `file:line:field.path` or an option's name for programs.
+ */
+export class LaxityError extends Error {
+  override readonly name = 'LaxityError'
+  readonly code: ErrorCode
+  readonly place: string | undefined
+
+  constructor(code: ErrorCode, message: string, place?: string, options?: ErrorOptions) {
+    super(place === undefined ? message : `${place}: ${message}`, options)
+    this.code = code
+    this.place = place
+  }
+
+  /** Works across two copies of the package in one process. */
+  static override [Symbol.hasInstance](value: unknown): boolean {
+    return (
+      value instanceof Error &&
+      value.name === 'LaxityError' &&
+      typeof (value as { code?: unknown }).code === 'string'
+    )
+  }
+}
+
+/** "Expected X for `field`, got Y (type)". */
+export function expected(what: string, field: string, got: unknown): string {
+  return `Expected ${what} for \`${field}\`, got ${describe(got)}`
+}
+
+export function describe(value: unknown): string {
+  if (typeof value === 'string') return `${JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)} (string)`
+  if (value === null || value === undefined) return String(value)
+  if (typeof value === 'object') return Array.isArray(value) ? 'an array' : 'an object'
+  return `${String(value)} (${typeof value})`
+}
