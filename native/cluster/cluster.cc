@@ -1,0 +1,81 @@
+#include "cluster/cluster.h"
+
+#include <algorithm>
+
+namespace laxity {
+namespace {
+
+// splitmix64's finaliser: a bijection, so two slots never share a tie.
+std::uint64_t mix(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+Status Cluster::add(std::uint32_t slot, const InstanceSpec& spec) {
+  if (slot >= kMaxInstances) return Status::kTooManyInstances;
+  if (slot > instances_.size()) return Status::kSlotOutOfRange;
+  if (spec.role != Role::kUnified || spec.mode != EngineMode::kPrefillFirst) return Status::kUnsupported;
+  if (spec.latency >= latencies_.size()) return Status::kUnknownModel;
+  if (spec.kvTokens < 1 || spec.kvTokens > kMaxKvTokens) return Status::kBadValue;
+  if (spec.maxSequences < 1 || spec.maxSequences > kMaxSequences) return Status::kBadValue;
+  if (slot < instances_.size() && instances_[slot].condition != Condition::kRemoved) return Status::kSlotInUse;
+
+  if (slot == instances_.size()) {
+    instances_.emplace_back();
+    instances_[slot].tie = tieSeed_ == 0 ? slot : mix(mix(tieSeed_) ^ slot);
+    const auto place = std::lower_bound(byTie_.begin(), byTie_.end(), slot, [&](std::uint32_t a, std::uint32_t b) {
+      return instances_[a].tie < instances_[b].tie;
+    });
+    byTie_.insert(place, slot);
+  } else {
+    HardwareClass& old = classes_[instances_[slot].hardwareClass];
+    old.members.erase(std::find(old.members.begin(), old.members.end(), slot));
+    reindex(old);
+  }
+  Instance& m = instances_[slot];
+  m.spec = spec;
+  m.condition = Condition::kUp;  // a returning slot keeps its ledger: its leases are re-adopted
+  m.hardwareClass = classOf(spec);
+  HardwareClass& k = classes_[m.hardwareClass];
+  const auto place = std::lower_bound(k.members.begin(), k.members.end(), slot, [&](std::uint32_t a, std::uint32_t b) {
+    return instances_[a].tie < instances_[b].tie;
+  });
+  k.members.insert(place, slot);
+  reindex(k);
+  ++revision_;
+  return Status::kOk;
+}
+
+void Cluster::setCondition(std::uint32_t slot, Condition condition) {
+  Instance& m = instances_[slot];
+  m.condition = condition;
+  reindex(classes_[m.hardwareClass]);
+  ++revision_;
+}
+
+std::uint32_t Cluster::classOf(const InstanceSpec& spec) {
+  for (std::size_t k = 0; k < classes_.size(); ++k) {
+    if (classes_[k].spec == spec) return static_cast<std::uint32_t>(k);
+  }
+  classes_.push_back({spec, {}, {}, 0, 0});
+  return static_cast<std::uint32_t>(classes_.size() - 1);
+}
+
+void Cluster::reindex(HardwareClass& k) {
+  k.work.resize(k.members.size());
+  k.up = 0;
+  k.present = 0;
+  for (std::size_t i = 0; i < k.members.size(); ++i) {
+    Instance& m = instances_[k.members[i]];
+    m.memberIndex = static_cast<std::uint32_t>(i);
+    k.work.set(i, m.accepts() ? m.ledger.work : kNever);
+    if (m.accepts()) ++k.up;
+    if (m.condition != Condition::kRemoved) ++k.present;
+  }
+}
+
+}  // namespace laxity

@@ -1,0 +1,112 @@
+// One instance as the scheduler believes it to be: its specification, its condition and its ledger.
+#pragma once
+
+#include <cstdint>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace laxity {
+
+enum class Role : std::uint8_t { kUnified = 0, kPrefill = 1, kDecode = 2 };
+
+enum class EngineMode : std::uint8_t { kPrefillFirst = 0, kChunked = 1, kDecodeShare = 2 };
+
+struct InstanceSpec {
+  Role role = Role::kUnified;
+  EngineMode mode = EngineMode::kPrefillFirst;
+  std::uint16_t model = 0;
+  std::uint16_t latency = 0;       ///< index of its latency model
+  std::uint32_t maxSequences = 1;  ///< running at once, 1 .. kMaxSequences
+  std::int64_t kvTokens = 0;       ///< KV capacity, tokens, 1 .. kMaxKvTokens
+  friend bool operator==(const InstanceSpec&, const InstanceSpec&) = default;
+};
+
+inline constexpr std::uint32_t kMaxSequences = 65'535;
+inline constexpr std::int64_t kMaxKvTokens = 1'000'000'000'000;
+inline constexpr std::uint32_t kMaxInstances = 65'535;
+
+enum class Condition : std::uint8_t {
+  kAbsent = 0,
+  kUp = 1,
+  kDraining = 2,  ///< finishes what it has, gets nothing new
+  kDown = 3,      ///< lost with its KV, may return
+  kRemoved = 4,   ///< leases still finish; the same slot may be added again
+};
+
+/// What one call costs on the instance it was assigned to. Fixed at assignment, so that every sum returns to zero.
+struct CallCost {
+  Nanos exec = 0;           ///< t_comp: prefill + predicted decode, alone
+  Nanos prefill = 0;        ///< ns
+  std::int64_t kv = 0;      ///< tokens to reserve
+  std::int64_t context = 0; ///< expected mean context while decoding, tokens
+  std::uint32_t sequences = 1;
+};
+
+/// The scheduler's belief, sums over its own assigned calls; all integers. The engine's truth is another quantity.
+struct Ledger {
+  std::uint32_t assigned = 0;       ///< calls waiting here or leased here, unfinished
+  Nanos work = 0;                   ///< sum of their exec: OUT (policies 4)
+  std::uint32_t leased = 0;         ///< sequences leased
+  std::int64_t reservedKv = 0;      ///< tokens reserved by leases
+  std::int64_t heldKv = 0;          ///< tokens kept on a prefill instance until the transfer is done
+  std::int64_t context = 0;         ///< expected context of the leases
+  std::uint32_t unprefilled = 0;    ///< |U|: leases without a first token
+  Nanos unprefilledWork = 0;        ///< sum of their prefill
+  Nanos prefillsEnd = 0;            ///< projected end of the leased prefills (ready_m), corrected by first tokens
+  friend bool operator==(const Ledger&, const Ledger&) = default;
+
+  void assign(const CallCost& c) {
+    ++assigned;
+    work += c.exec;
+  }
+  void unassign(const CallCost& c) {
+    --assigned;
+    work -= c.exec;
+  }
+  void lease(const CallCost& c, Nanos t) {
+    leased += c.sequences;
+    reservedKv += c.kv;
+    context += c.context;
+    ++unprefilled;
+    unprefilledWork += c.prefill;
+    prefillsEnd = (prefillsEnd > t ? prefillsEnd : t) + c.prefill;
+  }
+  void firstToken(const CallCost& c, Nanos t) {
+    --unprefilled;
+    unprefilledWork -= c.prefill;
+    prefillsEnd = t + unprefilledWork;
+  }
+  void release(const CallCost& c) {
+    leased -= c.sequences;
+    reservedKv -= c.kv;
+    context -= c.context;
+  }
+};
+
+/// What an engine reported for this very instant (CONTRACT 6); replaces the ledger's terms of the credit.
+struct ExactCapacity {
+  Nanos at = -1;
+  std::int64_t kvFree = 0;
+  std::uint32_t sequencesFree = 0;
+  std::uint32_t prefillFree = 0;
+};
+
+struct Instance {
+  InstanceSpec spec;
+  Condition condition = Condition::kAbsent;
+  bool touched = false;                 ///< its queue or ledger changed since it was last considered for a lease
+  std::uint32_t hardwareClass = 0;
+  std::uint32_t memberIndex = 0;        ///< position inside its class, by tie
+  std::uint64_t tie = 0;                ///< perm[m]: ties go to the smaller (CONTRACT 7)
+  std::uint32_t firstLease = kNoSlot;   ///< head of the list of its leased calls
+  Nanos closedUntil = 0;                ///< no new lease before: backpressure with a retry time
+  Ledger ledger;
+  ExactCapacity exact;
+  double utilisation = 0;               ///< decayed share of time in prefill, as of utilisationAt (policies 4.9)
+  Nanos utilisationAt = 0;
+
+  bool accepts() const { return condition == Condition::kUp; }
+};
+
+}  // namespace laxity

@@ -1,0 +1,87 @@
+#include "model/latency.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace laxity {
+namespace {
+
+// Far beyond any hardware, and far from overflow: 2^16 sequences times the second bound still fit a Fine.
+constexpr double kMaxMs = 100'000;
+constexpr double kMaxSlopeMs = 100;
+
+bool sane(double ms, double limit) { return std::isfinite(ms) && ms >= 0 && ms <= limit; }
+
+bool sane(const LatencyConstants& c) {
+  return sane(c.prefillBaseMs, kMaxMs) && sane(c.prefillPerTokenMs, kMaxSlopeMs) &&
+         sane(c.decodeBaseMs, kMaxMs) && sane(c.decodePerSequenceMs, kMaxSlopeMs) &&
+         sane(c.decodePerContextMs, kMaxSlopeMs) && c.decodeBaseMs >= 1e-6;
+}
+
+}  // namespace
+
+Status LatencyModel::constants(const LatencyConstants& c, LatencyModel* out) {
+  if (!sane(c)) return Status::kBadValue;
+  out->prefillBase_ = fineFromMs(c.prefillBaseMs);
+  out->prefillPerToken_ = fineFromMs(c.prefillPerTokenMs);
+  out->decodeBase_ = fineFromMs(c.decodeBaseMs);
+  out->decodePerSequence_ = fineFromMs(c.decodePerSequenceMs);
+  out->decodePerContext_ = fineFromMs(c.decodePerContextMs);
+  out->knots_.clear();
+  return Status::kOk;
+}
+
+Status LatencyModel::table(std::vector<PrefillKnot> knots, const LatencyConstants& c, LatencyModel* out) {
+  if (knots.empty()) return Status::kBadValue;
+  for (std::size_t i = 0; i < knots.size(); ++i) {
+    if (knots[i].tokens == 0 || knots[i].time < 1 || knots[i].time > fromMs(kMaxMs * 1000)) return Status::kBadValue;
+    if (i > 0 && (knots[i].tokens <= knots[i - 1].tokens || knots[i].time < knots[i - 1].time)) {
+      return Status::kBadValue;
+    }
+  }
+  const Status status = constants(c, out);
+  if (!ok(status)) return status;
+  out->knots_ = std::move(knots);
+  return Status::kOk;
+}
+
+Nanos LatencyModel::prefill(std::uint32_t newTokens, std::uint32_t cachedTokens) const {
+  (void)cachedTokens;  // constants and tables price the new tokens alone
+  if (knots_.empty()) {
+    return std::max<Nanos>(1, roundFine(FineSum{prefillPerToken_} * newTokens + prefillBase_));
+  }
+  const auto above = std::lower_bound(knots_.begin(), knots_.end(), newTokens,
+                                      [](const PrefillKnot& k, std::uint32_t n) { return k.tokens < n; });
+  const PrefillKnot& edge = above == knots_.end() ? knots_.back() : *above;
+  if (edge.tokens == newTokens) return edge.time;
+  if (above == knots_.begin() || above == knots_.end()) {
+    const FineSum scaled = (FineSum{edge.time} << kFineBits) * newTokens / edge.tokens;
+    return std::max<Nanos>(1, roundFine(scaled));
+  }
+  const PrefillKnot& below = *(above - 1);
+  const FineSum rise = (FineSum{edge.time - below.time} << kFineBits) * (newTokens - below.tokens) /
+                       (edge.tokens - below.tokens);
+  return below.time + roundFine(rise);
+}
+
+Nanos LatencyModel::decodeAlone(std::int64_t context, std::int64_t steps) const {
+  FineSum total = 0;
+  while (steps > 0) {
+    const DecodePiece now = piece(1, context);
+    const std::int64_t n = std::min(steps, now.contextEnd - context);
+    total += now.sum(context, 1, n);
+    context += n;
+    steps -= n;
+  }
+  return roundFine(total);
+}
+
+bool operator==(const LatencyModel& a, const LatencyModel& b) {
+  return a.prefillBase_ == b.prefillBase_ && a.prefillPerToken_ == b.prefillPerToken_ &&
+         a.decodeBase_ == b.decodeBase_ && a.decodePerSequence_ == b.decodePerSequence_ &&
+         a.decodePerContext_ == b.decodePerContext_ &&
+         std::equal(a.knots_.begin(), a.knots_.end(), b.knots_.begin(), b.knots_.end(),
+                    [](const PrefillKnot& x, const PrefillKnot& y) { return x.tokens == y.tokens && x.time == y.time; });
+}
+
+}  // namespace laxity

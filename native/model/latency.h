@@ -1,0 +1,77 @@
+// What a call costs on one kind of instance. One interface; the implementations are constants and tables so far.
+//
+// Decode is described by exact linear pieces, so that a simulator can leap over iterations: while the summed context
+// stays below `contextEnd`, an iteration takes base + perContext * context.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/fixed.h"
+#include "base/status.h"
+#include "base/time.h"
+
+namespace laxity {
+
+struct DecodePiece {
+  Fine base = 0;
+  Fine perContext = 0;
+  std::int64_t contextEnd = 0;  ///< tokens; the piece holds below it
+
+  FineSum at(std::int64_t context) const { return base + FineSum{perContext} * context; }
+
+  /// Exact sum of `n` iterations of `batch` sequences: the context grows by `batch` with each.
+  FineSum sum(std::int64_t context, std::int64_t batch, std::int64_t n) const {
+    return FineSum{n} * at(context) + FineSum{perContext} * batch * (FineSum{n} * (n - 1) / 2);
+  }
+};
+
+struct LatencyConstants {
+  double prefillBaseMs = 0;
+  double prefillPerTokenMs = 0;
+  double decodeBaseMs = 0;
+  double decodePerSequenceMs = 0;  ///< per running sequence beyond the first
+  double decodePerContextMs = 0;   ///< per token of context over the batch
+};
+
+/// One measured prefill time.
+struct PrefillKnot {
+  std::uint32_t tokens = 0;
+  Nanos time = 0;
+};
+
+class LatencyModel {
+ public:
+  /// Rejects (kBadValue) anything negative, not finite, or too large, and a decode base below 1 ns: time must advance.
+  static Status constants(const LatencyConstants& constants, LatencyModel* out);
+
+  /// Prefill from knots (ascending tokens, non-decreasing times): linear between, proportional outside.
+  /// The prefill constants are ignored.
+  static Status table(std::vector<PrefillKnot> knots, const LatencyConstants& constants, LatencyModel* out);
+
+  /// Time of a whole prefill that computes `newTokens` on top of `cachedTokens` already present. At least 1 ns.
+  Nanos prefill(std::uint32_t newTokens, std::uint32_t cachedTokens) const;
+
+  /// The piece that holds for `batch` >= 1 sequences at `context` tokens in all.
+  DecodePiece piece(std::uint32_t batch, std::int64_t context) const {
+    (void)context;
+    return {decodeBase_ + decodePerSequence_ * (static_cast<Fine>(batch) - 1), decodePerContext_, kUnbounded};
+  }
+
+  /// `steps` iterations of one sequence alone, starting with `context` tokens; rounded once.
+  Nanos decodeAlone(std::int64_t context, std::int64_t steps) const;
+
+  friend bool operator==(const LatencyModel& a, const LatencyModel& b);
+
+ private:
+  static constexpr std::int64_t kUnbounded = INT64_MAX;
+
+  Fine prefillBase_ = 0;
+  Fine prefillPerToken_ = 0;
+  Fine decodeBase_ = 0;
+  Fine decodePerSequence_ = 0;
+  Fine decodePerContext_ = 0;
+  std::vector<PrefillKnot> knots_;
+};
+
+}  // namespace laxity

@@ -1,0 +1,139 @@
+// The contract of a placement: which instance runs a ready call.
+//
+// A placement is a type with
+//   kName             its registered name
+//   kSharedQueue      true: its default binding is at-credit (one shared queue), else at-reveal
+//   kNeedsQueueAhead  true: it asks for `queueAhead`
+//   choose(view)      an instance slot among the view's candidates; the view has at least one
+// It may keep state of its own (a counter); it sees the cluster only through the view.
+//
+// Ties: equal choices go by (score, service time, perm[m]) (CONTRACT 7). Scores that fall with the outstanding work are
+// compared by that work inside a hardware class, where everything else is equal; so one representative a class is enough
+// and rounding of the score cannot reorder a class.
+#pragma once
+
+#include <cstdint>
+
+#include "cluster/cluster.h"
+#include "workflow/graph.h"
+#include "workflow/horizon.h"
+#include "workflow/parameters.h"
+#include "workflow/template.h"
+
+namespace laxity {
+
+/// What waits on an instance, seen from one candidate call under the present order.
+struct QueueAhead {
+  Nanos prefillAhead = 0;     ///< of calls at least as urgent
+  std::int64_t kvAhead = 0;   ///< their KV need, tokens
+  std::uint32_t behind = 0;   ///< number of the others
+  Nanos prefillAll = 0;
+};
+
+/// The smallest (score, service time, perm[m]) offered so far.
+template <class Score>
+class Choice {
+ public:
+  void offer(std::uint32_t instance, Score score, Nanos exec, std::uint64_t tie) {
+    if (instance_ != kNoSlot && !(score < score_ || (score == score_ && (exec < exec_ || (exec == exec_ && tie < tie_))))) {
+      return;
+    }
+    instance_ = instance;
+    score_ = score;
+    exec_ = exec;
+    tie_ = tie;
+  }
+  std::uint32_t instance() const { return instance_; }
+
+ private:
+  std::uint32_t instance_ = kNoSlot;
+  Score score_{};
+  Nanos exec_ = 0;
+  std::uint64_t tie_ = 0;
+};
+
+/// All that a placement may know, about one call at one instant.
+class PlacementView {
+ public:
+  const Call& call;
+  const Cluster& cluster;
+  const PolicyParameters& parameters;
+  const Estimate* estimates;         ///< per hardware class; exec = kNever where the call cannot run
+  const StageTemplate* stageTemplate;  ///< null without one
+  Nanos now;
+  double beta;                       ///< s^2, resolved
+  FirstToken firstToken;
+  /// At-credit: only these have credit now (CONTRACT 7). Null at reveal: every instance that accepts calls.
+  const std::vector<std::uint32_t>* withCredit;
+  QueueAhead (*queueAheadOf)(const void* scheduler, std::uint32_t instance, const PlacementView& view);
+  const void* scheduler;
+
+  bool eligible(std::uint32_t m) const {
+    const Instance& i = cluster.at(m);
+    return i.accepts() && estimates[i.hardwareClass].exec != kNever;
+  }
+
+  /// The call's cost on an instance: that of its class, less what a cached prefix saves there.
+  Estimate estimate(std::uint32_t m) const {
+    const Instance& i = cluster.at(m);
+    Estimate e = estimates[i.hardwareClass];
+    for (const CachedPrefix& cached : call.cached) {
+      if (cached.instance != m || cached.tokens == 0) continue;
+      const Nanos whole = e.prefill;
+      e.prefill = cluster.latency(i).prefill(call.promptTokens - cached.tokens, cached.tokens);
+      e.exec += e.prefill - whole;
+    }
+    return e;
+  }
+
+  QueueAhead queueAhead(std::uint32_t m) const { return queueAheadOf(scheduler, m, *this); }
+
+  /// Every candidate in ascending perm.
+  template <class Visit>
+  void eachCandidate(Visit&& visit) const {
+    for (std::uint32_t m : withCredit ? *withCredit : cluster.byTie()) {
+      if (eligible(m)) visit(m);
+    }
+  }
+
+  /// Per class the candidate with the smallest (outstanding work, perm), then the holders of a cached prefix.
+  template <class Visit>
+  void eachLeastWork(Visit&& visit) const {
+    if (withCredit) {
+      eachCandidate(visit);
+      return;
+    }
+    const auto& classes = cluster.classes();
+    for (std::size_t k = 0; k < classes.size(); ++k) {
+      if (classes[k].up > 0 && estimates[k].exec != kNever) visit(classes[k].members[classes[k].work.minIndex()]);
+    }
+    eachHolder(visit);
+  }
+
+  /// Per class the first candidate by perm, then the holders of a cached prefix.
+  template <class Visit>
+  void eachFirst(Visit&& visit) const {
+    if (withCredit) {
+      eachCandidate(visit);
+      return;
+    }
+    for (const HardwareClass& k : cluster.classes()) {
+      for (std::uint32_t m : k.members) {
+        if (!eligible(m)) continue;
+        visit(m);
+        break;
+      }
+    }
+    eachHolder(visit);
+  }
+
+ private:
+  template <class Visit>
+  void eachHolder(Visit&& visit) const {
+    for (const CachedPrefix& cached : call.cached) {
+      if (cached.tokens > 0 && cached.instance < cluster.size() && eligible(cached.instance)) visit(cached.instance);
+    }
+  }
+};
+
+}  // namespace laxity

@@ -1,0 +1,24 @@
+// Every placement. To add one: its header here, its type in the list.
+#pragma once
+
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "placement/eftxp.h"
+#include "placement/global_queue.h"
+#include "placement/least_work_left.h"
+#include "placement/round_robin.h"
+#include "placement/workload_balanced.h"
+#include "placement/workload_balanced_reference.h"
+
+namespace laxity {
+
+using Placement =
+    std::variant<RoundRobin, LeastWorkLeft, WorkloadBalanced, WorkloadBalancedReference, Eftxp, GlobalQueue>;
+
+/// False where no placement has this name.
+bool makePlacement(std::string_view name, Placement* out);
+std::vector<std::string_view> placementNames();
+
+}  // namespace laxity

@@ -1,0 +1,52 @@
+// The ledger derived once more from the calls: what must hold after every event.
+#include "scheduler/scheduler.h"
+
+namespace laxity {
+
+bool Scheduler::audit() const {
+  std::vector<Ledger> derived(cluster_.size());
+  std::vector<std::size_t> waitingOn(queues_.size(), 0);
+  std::vector<std::size_t> waitingFor(shared_.size(), 0);
+  std::vector<std::uint32_t> unfinished(graph_.workflowSlots(), 0);
+  for (std::uint32_t slot = 0; slot < graph_.callSlots(); ++slot) {
+    const Call& c = graph_.call(slot);
+    if (c.state == CallState::kFree) continue;
+    if (!terminal(c.state)) ++unfinished[c.workflow];
+    if (c.state == CallState::kWaiting) {
+      const IndexedHeap& queue = queueOf(c);
+      if (c.heapPosition >= queue.size() || queue.entries()[c.heapPosition].slot != slot) return false;
+      if (queue.entries()[c.heapPosition].key != staticKey(c, c.instance)) return false;
+      if (c.instance == kNoSlot) {
+        ++waitingFor[c.model];
+        continue;
+      }
+      ++waitingOn[c.instance];
+      derived[c.instance].assign(c.cost);
+    } else if (leased(c.state)) {
+      derived[c.instance].assign(c.cost);
+      derived[c.instance].lease(c.cost, 0);
+      if (c.state != CallState::kPrefilling) derived[c.instance].firstToken(c.cost, 0);
+    } else if (c.instance != kNoSlot && !terminal(c.state)) {
+      return false;
+    }
+  }
+  for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
+    const Instance& i = cluster_.at(m);
+    derived[m].prefillsEnd = i.ledger.prefillsEnd;  // a projection, not a sum
+    if (!(derived[m] == i.ledger) || queues_[m].size() != waitingOn[m]) return false;
+    const HardwareClass& k = cluster_.classes()[i.hardwareClass];
+    if (k.work.value(i.memberIndex) != (i.accepts() ? i.ledger.work : kNever)) return false;
+    std::uint32_t leases = 0;
+    for (std::uint32_t c = i.firstLease; c != kNoSlot; c = graph_.call(c).nextLease) leases += graph_.call(c).sequences;
+    if (leases != i.ledger.leased) return false;
+  }
+  for (std::size_t model = 0; model < shared_.size(); ++model) {
+    if (shared_[model].size() != waitingFor[model]) return false;
+  }
+  for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
+    if (graph_.workflow(w).live && graph_.workflow(w).unfinished != unfinished[w]) return false;
+  }
+  return true;
+}
+
+}  // namespace laxity

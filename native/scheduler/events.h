@@ -1,0 +1,213 @@
+// The events of CONTRACT 3 as fixed structs, and the record that carries any of them through a ring or a log.
+//
+// One layout for the simulator (which calls the scheduler's functions with these structs), the ring that live code
+// writes, and the binary log. JavaScript learns every offset from the addon, so this file is the only description.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "cluster/instance.h"
+#include "workflow/graph.h"
+
+namespace laxity {
+
+/// The order of kinds is the order of events at equal t (CONTRACT 3).
+enum class EventKind : std::uint16_t {
+  kInstance = 1,
+  kFirstToken,
+  kProgress,
+  kTransferDone,
+  kEvicted,
+  kFinished,
+  kFailed,
+  kOpenWorkflow,
+  kUpdateWorkflow,
+  kMoreParents,  ///< continues the parents of the reveal that follows
+  kReveal,
+  kToolDone,
+  kCancel,
+  kCloseWorkflow,
+  kSetParameter,
+  kPlanArrived,
+  kCapacity,
+  kTimer,
+  kDecide,    ///< log only: decide(t) was called here
+  kDecision,  ///< log only: one of its decisions, a check for replays
+};
+
+/// An attempt of a call: events of an earlier epoch are stale.
+struct CallAttempt {
+  Ref call;
+  std::uint32_t epoch;
+};
+
+struct OpenWorkflow {
+  Ref workflow;
+  std::uint16_t tenant;
+  std::int16_t stageTemplate;  ///< index into the configured templates, -1 = none
+  std::uint32_t reserved;
+  Nanos deadline;   ///< absolute, kNever = none
+  Nanos remaining;  ///< declared time of the unrevealed part, -1 = none
+};
+
+struct UpdateWorkflow {
+  Ref workflow;
+  Nanos deadline;   ///< absolute; kNever = remove it, -1 = leave it
+  Nanos remaining;  ///< -1 = leave it
+};
+
+struct CloseWorkflow {
+  Ref workflow;
+};
+
+inline constexpr std::size_t kInlineParents = 5;
+
+struct Reveal {
+  Ref call;
+  Ref workflow;
+  std::uint16_t stage;
+  std::uint16_t model;
+  std::uint16_t sequences;  ///< n parallel samples: n sequences and n outputs
+  std::uint8_t frontier;    ///< 1 = no parents given: the workflow's frontier
+  std::uint8_t toolPending; ///< 1 = not ready before toolDone
+  std::uint8_t silent;      ///< 1 = its first token cannot be seen (a non-streaming call)
+  std::uint8_t parentCount; ///< parents in this record
+  std::uint16_t reserved;
+  std::uint32_t promptTokens;
+  std::uint32_t predictedTokens;  ///< mean output
+  std::uint32_t predictedHigh;    ///< high quantile of the output
+  CachedPrefix cached[2];
+  Nanos remaining;                ///< declared remaining time after this call, -1 = none
+  Ref parents[kInlineParents];
+};
+
+inline constexpr std::size_t kMoreParents = 13;
+
+struct MoreParents {
+  std::uint32_t count;
+  std::uint32_t reserved;
+  Ref parents[kMoreParents];
+};
+
+struct CallEvent {  // toolDone, firstToken, transferDone, cancel
+  CallAttempt attempt;
+};
+
+struct Progress {
+  CallAttempt attempt;
+  std::uint32_t tokens;
+};
+
+struct Finished {
+  CallAttempt attempt;
+  std::uint32_t outputTokens;  ///< in all; 0 = not reported
+};
+
+struct Evicted {
+  CallAttempt attempt;
+  std::uint32_t generated;
+};
+
+enum class FailureClass : std::uint8_t { kClientError = 0, kBackpressure = 1, kFault = 2 };
+enum class Leg : std::uint8_t { kUnified = 0, kPrefill = 1, kDecode = 2, kLink = 3 };
+
+struct Failed {
+  CallAttempt attempt;
+  FailureClass failure;
+  Leg leg;
+  std::uint8_t kvOnPrefill;  ///< prefill-decode: the KV is still on p
+  std::uint8_t reserved;
+  std::uint64_t clientBytes;
+  Nanos retryAfter;  ///< ns from now, 0 = none
+};
+
+struct Capacity {
+  std::uint32_t instance;
+  std::uint32_t sequencesFree;
+  std::int64_t kvFree;
+  std::uint32_t prefillFree;
+  std::uint32_t exact;  ///< 1 = at a batch boundary, gives credit for this decide only; 0 = a sample
+};
+
+enum class InstanceChange : std::uint32_t { kAdd = 0, kUp = 1, kDrain = 2, kDown = 3, kRemove = 4 };
+
+struct InstanceEvent {
+  std::uint32_t instance;
+  InstanceChange change;
+  InstanceSpec spec;  ///< for kAdd
+};
+
+struct SetParameter {
+  std::uint32_t parameter;
+  std::uint32_t reserved;
+  double value;
+};
+
+struct EventHeader {
+  Nanos t;
+  EventKind kind;
+  std::uint16_t reserved;
+  std::uint32_t count;  ///< kDecide: how many decisions follow
+};
+
+enum class DecisionKind : std::uint8_t { kLease = 1, kAdmitDecode = 2, kRevoke = 3, kReject = 4 };
+
+enum class RejectReason : std::uint8_t {
+  kNone = 0,
+  kNeverFits = 1,
+  kNoInstance = 2,
+  kQueueFull = 3,
+  kQueueTimeout = 4,
+  kDeadline = 5,
+};
+
+enum class LeaseReason : std::uint8_t { kNone = 0, kOnlyFeasible = 1, kBestScore = 2, kLookahead = 3 };
+
+/// One decision (CONTRACT 4). `nextWake` is read from the scheduler.
+struct Decision {
+  DecisionKind kind;
+  RejectReason rejectReason;
+  LeaseReason leaseReason;
+  std::uint8_t reserved;
+  std::uint32_t epoch;
+  Ref call;
+  std::uint32_t instance;        ///< m, or p
+  std::uint32_t decodeInstance;  ///< d, kNoSlot on unified instances
+  std::int32_t enginePriority;
+  std::uint32_t reserved2;
+  std::uint64_t leaseNumber;     ///< counts leases from 0: the order in which they were granted
+};
+
+struct EventRecord {
+  EventRecord() : header{}, bytes{} {}  // padding is zero: records are compared and logged as bytes
+
+  EventHeader header;
+  union {
+    OpenWorkflow openWorkflow;
+    UpdateWorkflow updateWorkflow;
+    CloseWorkflow closeWorkflow;
+    Reveal reveal;
+    MoreParents moreParents;
+    CallEvent call;
+    Progress progress;
+    Finished finished;
+    Evicted evicted;
+    Failed failed;
+    Capacity capacity;
+    InstanceEvent instance;
+    SetParameter setParameter;
+    Decision decision;
+    unsigned char bytes[112];
+  };
+};
+
+static_assert(sizeof(EventRecord) == 128);
+static_assert(offsetof(EventRecord, bytes) == 16);
+static_assert(std::is_trivially_copyable_v<EventRecord>);
+static_assert(sizeof(Decision) == 40);
+
+}  // namespace laxity

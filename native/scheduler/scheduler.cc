@@ -1,0 +1,584 @@
+// Events in: what each one changes.
+#include "scheduler/scheduler.h"
+
+#include <algorithm>
+
+#include "base/math.h"
+#include "workflow/budget.h"
+
+namespace laxity {
+namespace {
+
+constexpr std::uint32_t kMaxCallTokens = 100'000'000;
+constexpr std::uint8_t kMaxRetries = 2;  // CONTRACT 3
+
+bool validDuration(Nanos d) { return d >= 0 && d <= kMaxTime; }
+
+}  // namespace
+
+Scheduler::Scheduler(SchedulerConfig config)
+    : config_(std::move(config)), cluster_(config_.latencies, config_.tieSeed) {
+  std::visit(
+      [&](const auto& order) {
+        using Type = std::decay_t<decltype(order)>;
+        dynamic_ = Type::kDynamic;
+        needsBudget_ = Type::kNeedsBudget;
+        needsHorizon_ = Type::kNeedsHorizon;
+        needsDelta_ = Type::kNeedsDelta;
+      },
+      config_.order);
+  tracksUtilisation_ = std::visit([](const auto& p) { return std::decay_t<decltype(p)>::kNeedsQueueAhead; }, config_.placement);
+  for (auto& entries : config_.templates) templates_.emplace_back(entries);
+}
+
+Status Scheduler::advance(Nanos t) {
+  if (t < 0 || t > kMaxTime) return Status::kBadTime;
+  if (t < now_) return Status::kClockBackwards;
+  now_ = t;
+  return Status::kOk;
+}
+
+Status Scheduler::findAttempt(const CallAttempt& a) const {
+  const Status found = graph_.findCall(a.call);
+  if (!ok(found)) return found;
+  const Call& c = graph_.call(a.call.slot);
+  if (terminal(c.state) || a.epoch < c.epoch) return Status::kStale;
+  return a.epoch == c.epoch ? Status::kOk : Status::kUnknownCall;
+}
+
+// --- instances
+
+Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
+  if (e.change != InstanceChange::kAdd && !cluster_.known(e.instance)) return Status::kUnknownInstance;
+  if (t < now_) return Status::kClockBackwards;
+  if (e.change == InstanceChange::kAdd) {
+    const std::size_t classes = cluster_.classes().size();
+    const Status added = cluster_.add(e.instance, e.spec);
+    if (!ok(added)) return added;
+    if (queues_.size() < cluster_.size()) queues_.resize(cluster_.size());
+    if (shared_.size() <= e.spec.model) shared_.resize(std::size_t{e.spec.model} + 1);
+    if (cluster_.classes().size() != classes) reestimateAll();
+    priceTemplates();
+  }
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kInstance)) r->instance = e;
+
+  const Instance& m = cluster_.at(e.instance);
+  switch (e.change) {
+    case InstanceChange::kAdd:
+      break;
+    case InstanceChange::kUp:
+      if (m.condition == Condition::kRemoved) return Status::kBadState;
+      cluster_.setCondition(e.instance, Condition::kUp);
+      break;
+    case InstanceChange::kDrain:
+      cluster_.setCondition(e.instance, Condition::kDraining);
+      break;
+    case InstanceChange::kDown:
+      cluster_.setCondition(e.instance, Condition::kDown);
+      while (m.firstLease != kNoSlot) backToReady(m.firstLease);  // their KV is lost
+      break;
+    case InstanceChange::kRemove:
+      cluster_.setCondition(e.instance, Condition::kRemoved);
+      break;
+    default:
+      return Status::kBadValue;
+  }
+  if (!m.accepts()) requeueAll(e.instance);
+  if (e.change == InstanceChange::kRemove) rejectStranded(m.spec.model);
+  touch(e.instance);
+  return Status::kOk;
+}
+
+/// Waiting calls of an instance that no longer accepts any are placed again, most urgent rank first.
+void Scheduler::requeueAll(std::uint32_t instance) {
+  IndexedHeap& queue = queues_[instance];
+  std::vector<HeapEntry> waiting = queue.entries();
+  std::sort(waiting.begin(), waiting.end(), [](const HeapEntry& a, const HeapEntry& b) { return a.rank < b.rank; });
+  for (const HeapEntry& entry : waiting) {
+    dequeue(entry.slot);
+    unassign(entry.slot);
+    graph_.call(entry.slot).state = CallState::kReady;
+    ready_.push_back(graph_.ref(entry.slot));
+  }
+}
+
+/// Calls of the shared queue that nobody can serve any more. (Calls of own queues are checked when placed again.)
+void Scheduler::rejectStranded(std::uint16_t model) {
+  std::vector<HeapEntry> waiting = shared_[model].entries();
+  std::sort(waiting.begin(), waiting.end(), [](const HeapEntry& a, const HeapEntry& b) { return a.rank < b.rank; });
+  for (const HeapEntry& entry : waiting) {
+    if (const RejectReason reason = impossible(entry.slot); reason != RejectReason::kNone) reject(entry.slot, reason);
+  }
+}
+
+Status Scheduler::capacity(Nanos t, const Capacity& e) {
+  if (!cluster_.known(e.instance)) return Status::kUnknownInstance;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kCapacity)) r->capacity = e;
+  // A sample never closes the gate: the ledger's own accounting comes first (CONTRACT 6).
+  if (e.exact != 0) cluster_.at(e.instance).exact = {t, e.kvFree, e.sequencesFree, e.prefillFree};
+  return Status::kOk;
+}
+
+Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
+  PolicyParameters changed = config_.parameters;
+  if (e.parameter > 0xffff || !changed.set(static_cast<std::uint16_t>(e.parameter), e.value)) return Status::kBadValue;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kSetParameter)) r->setParameter = e;
+  config_.parameters = changed;
+  return Status::kOk;
+}
+
+Status Scheduler::planArrived(Nanos) { return Status::kUnsupported; }
+
+Status Scheduler::timer(Nanos t) {
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  tap(t, EventKind::kTimer);
+  fireTimers();
+  return Status::kOk;
+}
+
+// --- workflows
+
+Status Scheduler::openWorkflow(Nanos t, const OpenWorkflow& e) {
+  if (e.stageTemplate >= static_cast<std::int32_t>(templates_.size())) return Status::kBadValue;
+  if (e.deadline != kNever && !validDuration(e.deadline)) return Status::kBadTime;
+  if (e.remaining != -1 && !validDuration(e.remaining)) return Status::kBadTime;
+  if (t < now_) return Status::kClockBackwards;
+  const Status opened = graph_.open(e.workflow, e.tenant, t);
+  if (!ok(opened)) return opened;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kOpenWorkflow)) r->openWorkflow = e;
+  priceTemplates();
+  Workflow& w = graph_.workflow(e.workflow.slot);
+  w.stageTemplate = e.stageTemplate < 0 ? -1 : e.stageTemplate;
+  w.hasDeadline = e.deadline != kNever;
+  w.deadline = w.hasDeadline ? e.deadline : t;
+  w.remaining = e.remaining;
+  return Status::kOk;
+}
+
+Status Scheduler::updateWorkflow(Nanos t, const UpdateWorkflow& e) {
+  const Status found = graph_.find(e.workflow);
+  if (!ok(found)) return found;
+  if (e.deadline != kNever && e.deadline != -1 && !validDuration(e.deadline)) return Status::kBadTime;
+  if (e.remaining != -1 && !validDuration(e.remaining)) return Status::kBadTime;
+  Workflow& w = graph_.workflow(e.workflow.slot);
+  // The horizon that stands in for a missing deadline is only kept from the start.
+  if (e.deadline == kNever && w.hasDeadline && !needsHorizon_ && w.revealed > 0) return Status::kBadState;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kUpdateWorkflow)) r->updateWorkflow = e;
+  if (e.deadline == kNever) {
+    w.hasDeadline = false;
+  } else if (e.deadline != -1) {
+    w.hasDeadline = true;
+    w.deadline = e.deadline;
+  }
+  if (e.remaining != -1) w.remaining = e.remaining;
+  markDirty(e.workflow.slot);
+  return Status::kOk;
+}
+
+Status Scheduler::closeWorkflow(Nanos t, const CloseWorkflow& e) {
+  const Status found = graph_.find(e.workflow);
+  if (!ok(found)) return found;
+  if (!graph_.workflow(e.workflow.slot).open) return Status::kWorkflowClosed;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kCloseWorkflow)) r->closeWorkflow = e;
+  Workflow& w = graph_.workflow(e.workflow.slot);
+  w.open = false;
+  // What has not been leased will not be needed; what has been leased still ends on its own.
+  for (std::uint32_t slot = w.firstUnfinished; slot != kNoSlot;) {
+    const std::uint32_t next = graph_.call(slot).next;
+    if (!leased(graph_.call(slot).state)) end(slot, CallState::kCancelled);
+    slot = next;
+  }
+  settle(e.workflow.slot);
+  return Status::kOk;
+}
+
+// --- calls
+
+Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents) {
+  const Status found = graph_.find(e.workflow);
+  if (!ok(found)) return found;
+  if (e.promptTokens < 1 || e.promptTokens > kMaxCallTokens || e.predictedTokens < 1 ||
+      e.predictedTokens > kMaxCallTokens || e.predictedHigh > kMaxCallTokens || e.sequences < 1) {
+    return Status::kBadTokens;
+  }
+  if (e.sequences > 1 && std::uint64_t{e.sequences} * e.predictedTokens > kMaxCallTokens) return Status::kBadTokens;
+  for (const CachedPrefix& cached : e.cached) {
+    if (cached.instance != kNoSlot && (cached.tokens >= e.promptTokens || !cluster_.known(cached.instance))) {
+      return Status::kBadTokens;
+    }
+  }
+  if (e.remaining != -1 && !validDuration(e.remaining)) return Status::kBadTime;
+  if (e.frontier != 0 && !parents.empty()) return Status::kBadValue;
+  if (t < now_) return Status::kClockBackwards;
+  const Status revealed = graph_.reveal(e.call, e.workflow, parents, e.frontier != 0, t);
+  if (!ok(revealed)) return revealed;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (log_ != nullptr) logReveal(t, e, parents);
+
+  const std::uint32_t slot = e.call.slot;
+  Call& c = graph_.call(slot);
+  Workflow& w = graph_.workflow(c.workflow);
+  c.stage = e.stage;
+  c.model = e.model;
+  c.sequences = e.sequences;
+  c.toolPending = e.toolPending != 0;
+  c.streams = e.silent == 0;
+  c.promptTokens = e.promptTokens;
+  c.predictedTokens = e.predictedTokens;
+  c.predictedHigh = std::max(e.predictedHigh, e.predictedTokens);
+  c.cached[0] = e.cached[0];
+  c.cached[1] = e.cached[1];
+  c.remaining = e.remaining;
+  estimateCall(slot);
+  meanSum_ += c.mean;
+  ++meanCount_;
+
+  if (tracksHorizon(w)) {
+    Nanos lastFinish = -1;
+    graph_.eachParent(c, [&](std::uint32_t p) { lastFinish = std::max(lastFinish, graph_.call(p).finishedAt); });
+    const Nanos gap = c.pendingParents == 0 && lastFinish >= 0 ? t - lastFinish : 0;
+    const Nanos before = w.horizon;
+    horizons_.reveal(graph_, cluster_, slot, estimates(slot), gap);
+    horizonMoved(c.workflow, before);
+  }
+  const StageTemplate* stages = templateOf(w);
+  if (stages != nullptr && (w.revealed == 1 || c.depth > w.stageDepth)) {
+    w.cursor = stages->advance(w.cursor, c.stage);
+    w.stageDepth = c.depth;
+  }
+  if (c.pendingParents > 0) w.tailsStale = true;
+  markDirty(c.workflow);
+
+  if (const RejectReason reason = impossible(slot); reason != RejectReason::kNone) {
+    reject(slot, reason);
+    return Status::kOk;
+  }
+  if (c.pendingParents == 0 && !c.toolPending) becomeReady(slot);
+  return Status::kOk;
+}
+
+void Scheduler::logReveal(Nanos t, const Reveal& e, std::span<const Ref> parents) {
+  while (parents.size() > kInlineParents) {
+    const std::size_t n = std::min(kMoreParents, parents.size() - kInlineParents);
+    MoreParents more{};
+    more.count = static_cast<std::uint32_t>(n);
+    std::copy_n(parents.begin(), n, more.parents);
+    log_->add(t, EventKind::kMoreParents).moreParents = more;
+    parents = parents.subspan(n);
+  }
+  Reveal record = e;
+  record.parentCount = static_cast<std::uint8_t>(parents.size());
+  std::fill(std::begin(record.parents), std::end(record.parents), Ref{});
+  std::copy(parents.begin(), parents.end(), record.parents);
+  log_->add(t, EventKind::kReveal).reveal = record;
+}
+
+Status Scheduler::toolDone(Nanos t, const CallEvent& e) {
+  const Status found = findAttempt(e.attempt);
+  if (!ok(found)) return found;
+  Call& c = graph_.call(e.attempt.call.slot);
+  if (!c.toolPending) return Status::kBadState;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kToolDone)) r->call = e;
+  c.toolPending = false;
+  if (c.pendingParents > 0) return Status::kOk;
+  if (tracksHorizon(graph_.workflow(c.workflow))) {
+    Nanos parentsEnd = c.revealedAt;
+    graph_.eachParent(c, [&](std::uint32_t p) { parentsEnd = std::max(parentsEnd, graph_.call(p).finishedAt); });
+    const Nanos before = graph_.workflow(c.workflow).horizon;
+    horizons_.delay(graph_, e.attempt.call.slot, t - parentsEnd);
+    horizonMoved(c.workflow, before);
+  }
+  becomeReady(e.attempt.call.slot);
+  return Status::kOk;
+}
+
+Status Scheduler::firstToken(Nanos t, const CallEvent& e) {
+  const Status found = findAttempt(e.attempt);
+  if (!ok(found)) return found;
+  const CallState state = graph_.call(e.attempt.call.slot).state;
+  if (!leased(state)) return Status::kBadState;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kFirstToken)) r->call = e;
+  if (state == CallState::kPrefilling) prefilled(e.attempt.call.slot);
+  return Status::kOk;
+}
+
+Status Scheduler::progress(Nanos t, const Progress& e) {
+  const Status found = findAttempt(e.attempt);
+  if (!ok(found)) return found;
+  const CallState state = graph_.call(e.attempt.call.slot).state;
+  if (!leased(state)) return Status::kBadState;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kProgress)) r->progress = e;
+  if (state == CallState::kPrefilling) prefilled(e.attempt.call.slot);
+  return Status::kOk;
+}
+
+Status Scheduler::transferDone(Nanos, const CallEvent&) { return Status::kUnsupported; }
+
+Status Scheduler::finished(Nanos t, const Finished& e) {
+  const Status found = findAttempt(e.attempt);
+  if (!ok(found)) return found;
+  const std::uint32_t slot = e.attempt.call.slot;
+  Call& c = graph_.call(slot);
+  if (!leased(c.state)) return Status::kBadState;
+  if (e.outputTokens > kMaxCallTokens) return Status::kBadTokens;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kFinished)) r->finished = e;
+
+  const std::uint32_t workflow = c.workflow;
+  Workflow& w = graph_.workflow(workflow);
+  const std::uint32_t isolatedClass = c.isolatedClass;
+  const std::uint32_t prompt = c.promptTokens;
+  const std::uint32_t predicted = c.predictedTokens;
+  if (c.state == CallState::kPrefilling) prefilled(slot);
+  end(slot, CallState::kDone);
+  if (w.live && tracksHorizon(w)) {
+    Nanos correction = 0;
+    if (e.outputTokens > 0 && e.outputTokens != predicted && c.isolatedEnd > 0) {
+      const LatencyModel& latency = cluster_.latency(cluster_.classes()[isolatedClass]);
+      correction = decodeTime(latency, config_.firstToken, prompt, e.outputTokens) -
+                   decodeTime(latency, config_.firstToken, prompt, predicted);
+    }
+    const Nanos before = w.horizon;
+    horizons_.finish(graph_, slot, correction);
+    horizonMoved(workflow, before);
+  }
+  settle(workflow);
+  return Status::kOk;
+}
+
+Status Scheduler::evicted(Nanos t, const Evicted& e) {
+  const Status found = findAttempt(e.attempt);
+  if (!ok(found)) return found;
+  const std::uint32_t slot = e.attempt.call.slot;
+  Call& c = graph_.call(slot);
+  if (!leased(c.state)) return Status::kBadState;
+  if (e.generated > kMaxCallTokens - std::min(kMaxCallTokens, c.promptTokens)) return Status::kBadTokens;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kEvicted)) r->evicted = e;
+  // The second prefill covers what was generated. An overrun doubles the expectation, so that a call that keeps
+  // outgrowing it is evicted O(log) times; the expectation never makes a feasible call infeasible.
+  c.promptTokens += e.generated;
+  const std::uint32_t left = c.predictedTokens > e.generated ? c.predictedTokens - e.generated : std::max(1u, e.generated);
+  const std::int64_t high = c.predictedHigh > e.generated ? c.predictedHigh - e.generated : left;
+  std::int64_t room = 1;
+  for (const HardwareClass& k : cluster_.classes()) {
+    if (k.present > 0 && k.spec.model == c.model) room = std::max(room, kvLimit(k.spec) - c.promptTokens);
+  }
+  c.predictedTokens = static_cast<std::uint32_t>(std::min<std::int64_t>(left, room));
+  c.predictedHigh = static_cast<std::uint32_t>(std::max<std::int64_t>(high, c.predictedTokens));
+  backToReady(slot);
+  estimateCall(slot);
+  if (const RejectReason reason = impossible(slot); reason != RejectReason::kNone) reject(slot, reason);
+  return Status::kOk;
+}
+
+Status Scheduler::failed(Nanos t, const Failed& e) {
+  const Status found = findAttempt(e.attempt);
+  if (!ok(found)) return found;
+  const std::uint32_t slot = e.attempt.call.slot;
+  Call& c = graph_.call(slot);
+  if (!leased(c.state)) return Status::kBadState;
+  if (e.leg != Leg::kUnified) return Status::kUnsupported;
+  if (e.failure > FailureClass::kFault) return Status::kBadValue;
+  if (!validDuration(e.retryAfter)) return Status::kBadTime;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kFailed)) r->failed = e;
+  const bool retryable = e.failure != FailureClass::kClientError && e.clientBytes == 0 && c.retries < kMaxRetries;
+  Instance& m = cluster_.at(c.instance);
+  if (e.retryAfter > 0) {
+    m.closedUntil = std::max(m.closedUntil, t + e.retryAfter);
+    startTimer(m.closedUntil, {kNoSlot, c.instance, 0});
+  }
+  if (retryable) {
+    ++c.retries;
+    backToReady(slot);
+    return Status::kOk;
+  }
+  const std::uint32_t workflow = c.workflow;
+  end(slot, CallState::kFailed);
+  settle(workflow);
+  return Status::kOk;
+}
+
+Status Scheduler::cancel(Nanos t, const CallEvent& e) {
+  const Status found = findAttempt(e.attempt);
+  if (!ok(found)) return found;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kCancel)) r->call = e;
+  const std::uint32_t workflow = graph_.call(e.attempt.call.slot).workflow;
+  end(e.attempt.call.slot, CallState::kCancelled);
+  settle(workflow);
+  return Status::kOk;
+}
+
+// --- what events share
+
+std::int64_t Scheduler::kvNeed(const Call& c) const {
+  if (config_.kvNeed == KvNeed::kPrompt16) return (std::int64_t{c.promptTokens} + 15) / 16 * 16;
+  return c.promptTokens + std::int64_t{c.predictedTokens} * c.sequences;
+}
+
+std::int64_t Scheduler::kvLimit(const InstanceSpec& spec) const {
+  return static_cast<std::int64_t>(static_cast<double>(spec.kvTokens) * config_.parameters[Parameter::kOvercommit]);
+}
+
+void Scheduler::estimateCall(std::uint32_t slot) {
+  if (estimates_.size() < (std::size_t{slot} + 1) * stride_) estimates_.resize((std::size_t{slot} + 1) * stride_);
+  Call& c = graph_.call(slot);
+  const std::int64_t need = kvNeed(c);
+  Estimate* out = &estimates_[slot * stride_];
+  ClusterMean mean;
+  const auto& classes = cluster_.classes();
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    const InstanceSpec& spec = classes[k].spec;
+    if (spec.model != c.model || need > kvLimit(spec) || c.sequences > spec.maxSequences) {
+      out[k] = {0, kNever};
+      continue;
+    }
+    const LatencyModel& latency = cluster_.latency(classes[k]);
+    const Nanos prefill = latency.prefill(c.promptTokens, 0);
+    out[k] = {prefill, prefill + decodeTime(latency, config_.firstToken, c.promptTokens, c.predictedTokens)};
+    mean.add(out[k].exec, classes[k].present);
+  }
+  c.mean = std::max<Nanos>(1, mean.value());
+}
+
+void Scheduler::reestimateAll() {
+  stride_ = cluster_.classes().size();
+  estimates_.assign(graph_.callSlots() * stride_, {});
+  for (std::uint32_t slot = 0; slot < graph_.callSlots(); ++slot) {
+    const CallState state = graph_.call(slot).state;
+    if (state != CallState::kFree && !terminal(state)) estimateCall(slot);
+  }
+}
+
+/// Never feasible, as opposed to not now.
+RejectReason Scheduler::impossible(std::uint32_t slot) const {
+  bool served = false;
+  const auto& classes = cluster_.classes();
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    if (classes[k].present == 0 || classes[k].spec.model != graph_.call(slot).model) continue;
+    if (estimates(slot)[k].exec != kNever) return RejectReason::kNone;
+    served = true;
+  }
+  return served ? RejectReason::kNeverFits : RejectReason::kNoInstance;
+}
+
+void Scheduler::becomeReady(std::uint32_t slot) {
+  Call& c = graph_.call(slot);
+  c.state = CallState::kReady;
+  c.readyAt = now_;
+  ready_.push_back(graph_.ref(slot));
+}
+
+/// A new attempt after a failure, an eviction or a lost KV cache: same id, original ready time, next epoch.
+void Scheduler::backToReady(std::uint32_t slot) {
+  Call& c = graph_.call(slot);
+  release(slot);
+  unassign(slot);
+  ++c.epoch;
+  c.state = CallState::kReady;
+  ready_.push_back(graph_.ref(slot));
+  markDirty(c.workflow);
+}
+
+void Scheduler::end(std::uint32_t slot, CallState state) {
+  Call& c = graph_.call(slot);
+  if (c.state == CallState::kWaiting) {
+    dequeue(slot);
+    if (c.instance != kNoSlot) unassign(slot);
+  } else if (leased(c.state)) {
+    release(slot);
+    unassign(slot);
+  }
+  // A call in ready_ or homeless_ stays listed there and is passed over: its state says that it is over.
+  released_.clear();
+  graph_.finish(slot, state, now_, &released_);
+  markDirty(c.workflow);
+  for (std::uint32_t child : released_) {
+    if (!graph_.call(child).toolPending && graph_.call(child).state == CallState::kRevealed) becomeReady(child);
+  }
+}
+
+/// Frees a closed workflow with its last call.
+void Scheduler::settle(std::uint32_t workflow) {
+  Workflow& w = graph_.workflow(workflow);
+  if (!w.live || w.open || w.unfinished > 0) return;
+  horizons_.close(w);
+  graph_.freeIfOver(workflow);
+}
+
+void Scheduler::reject(std::uint32_t slot, RejectReason reason) {
+  Decision d{};
+  d.kind = DecisionKind::kReject;
+  d.rejectReason = reason;
+  d.epoch = graph_.call(slot).epoch;
+  d.call = graph_.ref(slot);
+  d.instance = d.decodeInstance = kNoSlot;
+  rejected_.push_back(d);
+  const std::uint32_t workflow = graph_.call(slot).workflow;
+  end(slot, CallState::kRejected);
+  settle(workflow);
+}
+
+void Scheduler::prefilled(std::uint32_t slot) {
+  Call& c = graph_.call(slot);
+  c.state = CallState::kDecoding;
+  cluster_.at(c.instance).ledger.firstToken(c.cost, now_);
+  touch(c.instance);
+}
+
+void Scheduler::startTimer(Nanos due, const Timer& timer) {
+  std::uint32_t index;
+  if (freeTimers_.empty()) {
+    index = static_cast<std::uint32_t>(timerCalls_.size());
+    timerCalls_.push_back(timer);
+  } else {
+    index = freeTimers_.back();
+    freeTimers_.pop_back();
+    timerCalls_[index] = timer;
+  }
+  timers_.push({-due, timerSequence_++, index}, [](std::uint32_t, std::uint32_t) {});
+}
+
+void Scheduler::fireTimers() {
+  while (!timers_.empty() && -timers_.top().key <= now_) {
+    const std::uint32_t index = timers_.top().slot;
+    timers_.removeAt(0, [](std::uint32_t, std::uint32_t) {});
+    const Timer timer = timerCalls_[index];
+    freeTimers_.push_back(index);
+    if (timer.call == kNoSlot) {
+      touch(timer.generation);
+      continue;
+    }
+    if (!ok(graph_.findCall({timer.call, timer.generation}))) continue;
+    const Call& c = graph_.call(timer.call);
+    if (c.epoch == timer.epoch && c.state == CallState::kPrefilling) prefilled(timer.call);
+  }
+}
+
+}  // namespace laxity

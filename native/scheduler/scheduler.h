@@ -1,0 +1,214 @@
+// The scheduler core: events in, decisions out (CONTRACT). One object for the live scheduler and the simulator.
+//
+// It reads no clock, keeps no true length and no unrevealed call. `decide(t)` is called once after all events of one
+// instant: it issues keys again for workflows that changed, places the calls that became ready in event order, then lets
+// the order pick for every instance that was touched and has credit. A lease is reserved in the same step.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/heap.h"
+#include "cluster/cluster.h"
+#include "order/registry.h"
+#include "placement/registry.h"
+#include "scheduler/events.h"
+#include "scheduler/log.h"
+#include "workflow/graph.h"
+#include "workflow/horizon.h"
+#include "workflow/parameters.h"
+#include "workflow/template.h"
+
+namespace laxity {
+
+enum class Binding : std::uint8_t { kAtReveal, kAtCredit };
+
+/// Who admits at batch boundaries (CONTRACT 6). kBoundary: only an exact capacity, or an empty ledger, gives credit.
+enum class Feedback : std::uint8_t { kBoundary, kLease };
+
+/// How much KV a call needs. kPrompt16: HexGen-Flow's simulator, the prompt in 16-token blocks, output never charged.
+enum class KvNeed : std::uint8_t { kPromptAndOutput, kPrompt16 };
+
+struct SchedulerConfig {
+  Order order;
+  Placement placement;
+  Binding binding = Binding::kAtReveal;
+  Feedback feedback = Feedback::kLease;
+  std::uint32_t lookahead = 1;   ///< L
+  bool useTemplates = true;      ///< knowledge `template`
+  FirstToken firstToken = FirstToken::kFromPrefill;
+  KvNeed kvNeed = KvNeed::kPromptAndOutput;
+  std::uint64_t tieSeed = 0;
+  PolicyParameters parameters;
+  std::vector<LatencyModel> latencies;
+  std::vector<std::vector<TemplateEntry>> templates;
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(SchedulerConfig config);
+
+  // --- events (CONTRACT 3). t never decreases; at equal t in the order of EventKind. A refused event changes nothing.
+  Status instance(Nanos t, const InstanceEvent& e);
+  Status firstToken(Nanos t, const CallEvent& e);
+  Status progress(Nanos t, const Progress& e);
+  Status transferDone(Nanos t, const CallEvent& e);
+  Status evicted(Nanos t, const Evicted& e);
+  Status finished(Nanos t, const Finished& e);
+  Status failed(Nanos t, const Failed& e);
+  Status openWorkflow(Nanos t, const OpenWorkflow& e);
+  Status updateWorkflow(Nanos t, const UpdateWorkflow& e);
+  Status reveal(Nanos t, const Reveal& e, std::span<const Ref> parents);
+  Status toolDone(Nanos t, const CallEvent& e);
+  Status cancel(Nanos t, const CallEvent& e);
+  Status closeWorkflow(Nanos t, const CloseWorkflow& e);
+  Status setParameter(Nanos t, const SetParameter& e);
+  Status planArrived(Nanos t);
+  Status capacity(Nanos t, const Capacity& e);
+  Status timer(Nanos t);
+
+  /// Any of the above from its record (ring, log). kMoreParents are kept for the reveal that follows.
+  Status apply(const EventRecord& record);
+
+  // --- decisions (CONTRACT 4)
+
+  /// First half of decide: keys and placements. Idempotent. A driver that reports boundaries calls it to learn which
+  /// instances are touched; decide calls it otherwise.
+  Status place(Nanos t);
+
+  /// The span stays valid until the next event.
+  std::span<const Decision> decide(Nanos t);
+
+  /// When the scheduler wants a timer event; kNever without one.
+  Nanos nextWake() const { return timers_.empty() ? kNever : -timers_.top().key; }
+
+  /// Instances whose queue or ledger changed since they were last considered with credit, in order of the change.
+  const std::vector<std::uint32_t>& touched() const { return touched_; }
+
+  // --- views
+  const Cluster& cluster() const { return cluster_; }
+  const Graph& graph() const { return graph_; }
+  Nanos now() const { return now_; }
+  /// Calls waiting in the queue an instance draws from.
+  std::size_t waiting(std::uint32_t instance) const;
+  std::uint64_t leases() const { return leaseNumber_; }
+  /// The parameter, or the square of the mean stage time of the template, else of the mean t_comp revealed so far; s^2.
+  double beta(const StageTemplate* stages) const;
+
+  /// Recomputes every ledger, queue and list from the calls and compares. O(everything); for tests and debug runs.
+  bool audit() const;
+
+  void setLog(EventLog* log) { log_ = log; }
+
+ private:
+  Status advance(Nanos t);
+  Status findAttempt(const CallAttempt& a) const;
+  EventRecord* tap(Nanos t, EventKind kind) { return log_ == nullptr ? nullptr : &log_->add(t, kind); }
+  void logReveal(Nanos t, const Reveal& e, std::span<const Ref> parents);
+
+  // calls
+  void estimateCall(std::uint32_t slot);
+  void reestimateAll();
+  const Estimate* estimates(std::uint32_t slot) const { return &estimates_[slot * stride_]; }
+  std::int64_t kvNeed(const Call& c) const;
+  std::int64_t kvLimit(const InstanceSpec& spec) const;
+  RejectReason impossible(std::uint32_t slot) const;
+  void becomeReady(std::uint32_t slot);
+  void backToReady(std::uint32_t slot);
+  void end(std::uint32_t slot, CallState state);
+  void settle(std::uint32_t workflow);
+  void reject(std::uint32_t slot, RejectReason reason);
+  void rejectStranded(std::uint16_t model);
+  void prefilled(std::uint32_t slot);
+
+  // ledger
+  void assign(std::uint32_t slot, std::uint32_t instance);
+  void unassign(std::uint32_t slot);
+  void grant(std::uint32_t slot, LeaseReason reason);
+  void release(std::uint32_t slot);
+  bool hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences) const;
+  bool gateOpen(std::uint32_t instance);
+  void touch(std::uint32_t instance);
+  void touchQueue(std::uint32_t instance);
+  void touchSharers(std::uint16_t model);
+
+  // queues
+  IndexedHeap& queueOf(const Call& c);
+  const IndexedHeap& queueOf(const Call& c) const;
+  void enqueue(std::uint32_t slot);
+  void dequeue(std::uint32_t slot);
+  std::uint32_t pick(const IndexedHeap& queue) const;
+  OrderView orderView(const Call& c, std::uint32_t instance) const;
+  Nanos staticKey(const Call& c, std::uint32_t instance) const;
+  Nanos deltaOn(const Call& c, std::uint32_t instance, const Estimate& e) const;
+  void requeueAll(std::uint32_t instance);
+
+  // workflows
+  void markDirty(std::uint32_t workflow);
+  void refreshWorkflow(std::uint32_t workflow);
+  Nanos restOf(const Workflow& w) const;
+  const StageTemplate* templateOf(const Workflow& w) const;
+  void priceTemplates();
+  bool tracksHorizon(const Workflow& w) const { return needsHorizon_ || !w.hasDeadline; }
+  void horizonMoved(std::uint32_t workflow, Nanos before);
+
+  // decide
+  PlacementView placementView(const Call& c, std::uint32_t slot) const;
+  void placeCall(std::uint32_t slot);
+  void leaseFromOwnQueues();
+  void leaseFromSharedQueues();
+  void considerShared(std::uint16_t model);
+
+  /// The assumed first token of an attempt, or (call = kNoSlot) the end of an instance's closedUntil.
+  struct Timer {
+    std::uint32_t call;
+    std::uint32_t generation;  ///< of the call; the instance where there is none
+    std::uint32_t epoch;
+  };
+  void startTimer(Nanos due, const Timer& timer);
+  void fireTimers();
+  static QueueAhead queueAhead(const void* self, std::uint32_t instance, const PlacementView& view);
+
+  SchedulerConfig config_;
+  bool dynamic_;
+  bool needsBudget_;
+  bool needsHorizon_;
+  bool needsDelta_;
+  bool tracksUtilisation_;
+
+  Cluster cluster_;
+  Graph graph_;
+  Horizons horizons_;
+  std::vector<StageTemplate> templates_;
+  std::uint64_t pricedRevision_ = ~std::uint64_t{0};
+  Nanos now_ = 0;
+
+  std::size_t stride_ = 0;
+  std::vector<Estimate> estimates_;       ///< [call slot][class]
+  __int128_t meanSum_ = 0;                ///< of the calls revealed so far, for beta
+  std::int64_t meanCount_ = 0;
+
+  std::vector<IndexedHeap> queues_;       ///< at-reveal: one per instance
+  std::vector<IndexedHeap> shared_;       ///< at-credit: one per model
+  std::vector<Ref> ready_;                ///< to be placed, in event order
+  std::vector<Ref> homeless_;             ///< feasible, but no instance accepts calls now
+  std::uint64_t homelessRevision_ = 0;
+  std::vector<std::uint32_t> dirty_;
+  std::vector<std::uint32_t> touched_;
+  std::vector<std::uint32_t> released_;   ///< scratch: children of a finished call
+  std::vector<std::uint32_t> withCredit_; ///< scratch: at-credit candidates
+  std::vector<std::uint32_t> openInstances_;  ///< scratch: considered for the shared queues, by tie
+  std::vector<Ref> moreParents_;
+  std::vector<Decision> decisions_;
+  std::vector<Decision> rejected_;        ///< since the last decide
+  std::uint64_t leaseNumber_ = 0;
+
+  IndexedHeap timers_;                    ///< key = -due time, slot = index into timerCalls_
+  std::vector<Timer> timerCalls_;
+  std::vector<std::uint32_t> freeTimers_;
+  std::uint64_t timerSequence_ = 0;
+  EventLog* log_ = nullptr;
+};
+
+}  // namespace laxity

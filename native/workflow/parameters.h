@@ -1,0 +1,70 @@
+// The numeric policy parameters: one table gives each its name, default and range, for configuration, logs and tuning.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace laxity {
+
+struct ParameterInfo {
+  std::string_view name;
+  double byDefault;
+  double low;
+  double high;
+};
+
+/// Ids are positions in kParameters; logs store them, so append only.
+enum class Parameter : std::uint16_t {
+  kAlpha,             ///< HexGen-Flow's dispatch weight (papers.md 1.2, eq. 3)
+  kBeta,              ///< s^2; 0 = (mean stage time of the template, else of the calls revealed so far)^2
+  kQueueGuardMs,      ///< eps of the paper's score: added to t_queue
+  kGamma,             ///< eftxp: weight of the delay inflicted on others (policies 4.10)
+  kKvWeight,          ///< eftxp: weight of a KV excess (policies 4.11)
+  kUtilisationMs,     ///< eftxp: horizon of the utilisation average (policies 4.9)
+  kHorizonFactor,     ///< k of D = arrival + k * H where no deadline is given (CONTRACT 9)
+  kHintWeight,        ///< q of the remaining hint in ratio (CONTRACT 10)
+  kSlowFactor,        ///< workload-balanced-reference: factor on the queue of slow classes (papers.md 1.3)
+  kOvercommit,        ///< share of an instance's KV that may be reserved (CONTRACT 5)
+  kCount,
+};
+
+inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::kCount)> kParameters{{
+    {"alpha", 0.3, 0, 1},
+    {"beta", 0, 0, 1e12},
+    {"queueGuardMs", 1, 1e-6, 1e9},
+    {"gamma", 0.5, 0, 1e6},
+    {"kvWeight", 3, 0, 1e6},
+    {"utilisationMs", 60'000, 1e-3, 1e12},
+    {"horizonFactor", 2, 0, 1e6},
+    {"hintWeight", 0, 0, 1},
+    {"slowFactor", 0.5, 0, 1e6},
+    {"overcommit", 1, 0.01, 100},
+}};
+
+class PolicyParameters {
+ public:
+  PolicyParameters() {
+    for (std::size_t i = 0; i < kParameters.size(); ++i) values_[i] = kParameters[i].byDefault;
+  }
+  double operator[](Parameter p) const { return values_[static_cast<std::size_t>(p)]; }
+
+  /// False where the id is unknown or the value is outside its range (or NaN).
+  bool set(std::uint16_t id, double value) {
+    if (id >= kParameters.size() || !(value >= kParameters[id].low && value <= kParameters[id].high)) return false;
+    values_[id] = value;
+    return true;
+  }
+
+  static int find(std::string_view name) {
+    for (std::size_t i = 0; i < kParameters.size(); ++i) {
+      if (kParameters[i].name == name) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+ private:
+  std::array<double, kParameters.size()> values_{};
+};
+
+}  // namespace laxity
