@@ -31,6 +31,7 @@ enum class Status : std::uint8_t {
   kCyclicParents = 22,     ///< A parent comes after its child.
   kTooManyInstances = 23,  ///< Beyond the limit of instances.
   kUnknownModel = 24,      ///< An instance names a latency model that was not given.
+  kLawBroken = 25,         ///< A conservation law failed during a run that checks them: a defect of this package.
 };
 
 constexpr bool ok(Status s) { return s == Status::kOk; }

@@ -104,7 +104,7 @@ struct Progress {
 
 struct Finished {
   CallAttempt attempt;
-  std::uint32_t outputTokens;  ///< in all; 0 = not reported
+  std::uint32_t outputTokens;  ///< of this attempt; 0 = not reported
 };
 
 struct Evicted {

@@ -384,7 +384,7 @@ Status Scheduler::evicted(Nanos t, const Evicted& e) {
   const std::int64_t high = c.predictedHigh > e.generated ? c.predictedHigh - e.generated : left;
   std::int64_t room = 1;
   for (const HardwareClass& k : cluster_.classes()) {
-    if (k.present > 0 && k.spec.model == c.model) room = std::max(room, kvLimit(k.spec) - c.promptTokens);
+    if (k.present > 0 && k.spec.model == c.model) room = std::max(room, kvRoom(k.spec) - c.promptTokens);
   }
   c.predictedTokens = static_cast<std::uint32_t>(std::min<std::int64_t>(left, room));
   c.predictedHigh = static_cast<std::uint32_t>(std::max<std::int64_t>(high, c.predictedTokens));
@@ -446,6 +446,9 @@ std::int64_t Scheduler::kvLimit(const InstanceSpec& spec) const {
   return static_cast<std::int64_t>(static_cast<double>(spec.kvTokens) * config_.parameters[Parameter::kOvercommit]);
 }
 
+/// The most one call may need there.
+std::int64_t Scheduler::kvRoom(const InstanceSpec& spec) const { return std::min(kvLimit(spec), spec.kvTokens); }
+
 void Scheduler::estimateCall(std::uint32_t slot) {
   if (estimates_.size() < (std::size_t{slot} + 1) * stride_) estimates_.resize((std::size_t{slot} + 1) * stride_);
   Call& c = graph_.call(slot);
@@ -455,7 +458,7 @@ void Scheduler::estimateCall(std::uint32_t slot) {
   const auto& classes = cluster_.classes();
   for (std::size_t k = 0; k < classes.size(); ++k) {
     const InstanceSpec& spec = classes[k].spec;
-    if (spec.model != c.model || need > kvLimit(spec) || c.sequences > spec.maxSequences) {
+    if (spec.model != c.model || need > kvRoom(spec) || c.sequences > spec.maxSequences) {
       out[k] = {0, kNever};
       continue;
     }

@@ -113,6 +113,7 @@ class Scheduler {
   const Estimate* estimates(std::uint32_t slot) const { return &estimates_[slot * stride_]; }
   std::int64_t kvNeed(const Call& c) const;
   std::int64_t kvLimit(const InstanceSpec& spec) const;
+  std::int64_t kvRoom(const InstanceSpec& spec) const;
   RejectReason impossible(std::uint32_t slot) const;
   void becomeReady(std::uint32_t slot);
   void backToReady(std::uint32_t slot);

@@ -1,0 +1,111 @@
+// Virtual time around the scheduler: arrivals, truth, engines, the transport between them. It makes no decision.
+//
+// At every instant t: engines that are due move to t; their events go in by class (first tokens, evictions, finishes),
+// then arrivals, reveals, tool ends and closes; `place`; exact capacities of touched engines that stand at a boundary
+// (boundary mode); one `decide`; leases go to the engines; engines at a boundary start what comes next. At equal t, events
+// of one class go by instance, then by the order in which the calls joined.
+#pragma once
+
+#include <vector>
+
+#include "base/tournament.h"
+#include "scheduler/scheduler.h"
+#include "simulator/engine.h"
+#include "simulator/metrics.h"
+#include "simulator/simulation.h"
+#include "simulator/truth.h"
+
+namespace laxity {
+
+/// Deadline and SLO base of workflows: from the trace, the template, or the exclusive time of each.
+class SloRule {
+ public:
+  SloRule(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options)
+      : trace_(trace), spec_(cluster), options_(options) {}
+
+  /// Call when the cluster is complete.
+  void price(const Cluster& cluster);
+
+  Nanos base(std::uint32_t workflow) const;
+  Nanos deadline(std::uint32_t workflow, Nanos arrival) const;
+
+ private:
+  bool declared(std::uint32_t workflow) const;
+  Nanos exclusive(std::uint32_t workflow) const;
+
+  const Trace& trace_;
+  const ClusterSpec& spec_;
+  const RunOptions& options_;
+  const Cluster* cluster_ = nullptr;
+  Nanos templateTime_ = 0;
+};
+
+class Driver {
+ public:
+  Driver(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options, const RunOutputs& outputs);
+
+  Status run(RunResult* result);
+
+ private:
+  struct Gap {  ///< a tool that runs between a call and its parents
+    std::uint32_t index;
+    std::uint32_t row;
+  };
+
+  Status start();
+  Status instant(Nanos t);
+  void engineEvents(Nanos t);
+  void arrive(Nanos t);
+  void arrivalEvents(Nanos t);
+  void revealAll(std::uint32_t index, Nanos t);
+  void revealCall(std::uint32_t index, std::uint32_t row, Nanos t, bool early);
+  void becomeReady(std::uint32_t index, std::uint32_t row, Nanos t);
+  void toolsDone(Nanos t);
+  void callEnded(std::uint32_t slot, Nanos t);
+  void workflowEnded(std::uint32_t index, Nanos t);
+  void closeAll(Nanos t);
+  void reportBoundaries(Nanos t);
+  void carryOut(std::span<const Decision> decisions, Nanos t);
+  void lawsHold();
+  bool early() const { return options_.knowledge == Knowledge::kDeclared || options_.knowledge == Knowledge::kOracle; }
+  Nanos gapOf(std::uint32_t row) const;
+  CallAttempt attempt(std::uint32_t slot) { return {{slot, truth_.call(slot).generation}, truth_.call(slot).epoch}; }
+  void check(Status s) {
+    if (!ok(s) && ok(status_)) status_ = s;
+  }
+
+  const Trace& trace_;
+  const ClusterSpec& cluster_;
+  const RunOptions& options_;
+  const RunOutputs& outputs_;
+  Scheduler scheduler_;
+  SloRule slo_;
+  Truth truth_;
+  Metrics metrics_;
+  Arrivals arrivals_;
+  std::vector<Engine> engines_;
+  TournamentTree engineNext_;
+
+  Status status_ = Status::kOk;
+  Nanos nextArrival_ = kNever;
+  std::uint32_t arrived_ = 0;
+  std::uint32_t endedWorkflows_ = 0;
+  RunResult result_;
+
+  IndexedHeap gaps_;  ///< key = -time, slot = index into gapCalls_
+  std::vector<Gap> gapCalls_;
+  std::vector<std::uint32_t> freeGaps_;
+  std::uint64_t gapSequence_ = 0;
+
+  // Scratch of one instant.
+  std::vector<std::uint32_t> due_;
+  std::vector<std::uint32_t> opened_;
+  std::vector<Gap> reveals_;
+  std::vector<std::uint32_t> ended_;
+  std::vector<Ref> parents_;
+};
+
+SchedulerConfig schedulerConfig(const ClusterSpec& cluster, const RunOptions& options);
+EngineOptions engineOptions(const RunOptions& options);
+
+}  // namespace laxity

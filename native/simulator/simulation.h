@@ -1,0 +1,91 @@
+// What a run needs and what it returns.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "cluster/instance.h"
+#include "model/latency.h"
+#include "scheduler/scheduler.h"
+#include "workload/arrivals.h"
+#include "workload/trace.h"
+
+namespace laxity {
+
+/// What the scheduler is told of the future (CONTRACT 9).
+enum class Knowledge : std::uint8_t {
+  kOnline,    ///< revealed calls, predicted lengths
+  kTemplate,  ///< plus the stage template
+  kDeclared,  ///< the whole graph at arrival, predicted lengths
+  kOracle,    ///< the whole graph at arrival, true lengths: for bounds only
+};
+
+/// Quirks of HexGen-Flow's public simulator. kHexgenTicks adds its clock of idle ticks.
+enum class Compat : std::uint8_t { kNone, kHexgen, kHexgenTicks };
+
+enum class SloBase : std::uint8_t {
+  kTemplate,   ///< the template's mean time on the cluster, one constant
+  kExclusive,  ///< per workflow: longest path of mean times and tool gaps (oracle knowledge, labelled)
+};
+
+struct ClusterSpec {
+  std::vector<LatencyModel> latencies;
+  std::vector<InstanceSpec> instances;
+  std::vector<std::vector<TemplateEntry>> templates;  ///< workflows use the first, where there is one
+};
+
+struct RunOptions {
+  Order order;
+  Placement placement;
+  Binding binding = Binding::kAtReveal;
+  Feedback feedback = Feedback::kBoundary;
+  std::uint32_t lookahead = 0;
+  Knowledge knowledge = Knowledge::kTemplate;
+  PolicyParameters parameters;
+  std::uint64_t tieSeed = 0;
+  Arrivals::Options arrivals;
+  double sloScale = 5;
+  SloBase sloBase = SloBase::kTemplate;
+  Compat compat = Compat::kNone;
+  bool laws = false;  ///< check the conservation laws at every instant
+};
+
+/// Where to write what; null or empty = not wanted. Times in ms.
+struct RunOutputs {
+  double* latencyMs = nullptr;   ///< [workflows], infinity where the workflow did not complete
+  double* baseMs = nullptr;      ///< [workflows]
+  double* arrivalMs = nullptr;   ///< [workflows]
+  std::uint16_t* instance = nullptr;  ///< [calls], of the last attempt; 65535 = never leased
+  double* readyMs = nullptr;     ///< [calls], NaN where it did not happen; so are the next
+  double* leasedMs = nullptr;
+  double* firstTokenMs = nullptr;
+  double* finishedMs = nullptr;
+  std::span<const double> scales;
+  double* attainment = nullptr;  ///< [scales]
+  std::int32_t* control = nullptr;  ///< shared memory: [0] != 0 asks to stop, [1] counts finished workflows
+  EventLog* log = nullptr;
+};
+
+struct RunResult {
+  std::uint32_t completed = 0;
+  std::uint64_t calls = 0;       ///< calls finished
+  std::uint64_t rejected = 0;
+  std::uint64_t evictions = 0;
+  std::uint64_t instants = 0;    ///< distinct times at which something happened
+  Nanos makespan = 0;            ///< first arrival to last finish
+  double meanMs = 0;
+  double p50Ms = 0;
+  double p95Ms = 0;
+  double p99Ms = 0;
+  double sloScale95 = 0;         ///< ceil(0.95 n)-th smallest latency / base
+  double throughputPerS = 0;     ///< completed / makespan
+};
+
+/// Runs one policy over one trace in virtual time. Deterministic.
+Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options, const RunOutputs& outputs,
+                RunResult* result);
+
+}  // namespace laxity
