@@ -18,7 +18,7 @@ export type ErrorCode =
 
 /**
  * The one error class of the package. `message` is complete on its own (it includes the place); `place` repeats
- * `file:line`, `file:line:field.path` or an option's name for programs.
+ * `file:line`, `file:line: field.path` or an option's name for programs.
  */
 export class LaxityError extends Error {
   override readonly name = 'LaxityError'
@@ -47,8 +47,44 @@ export function expected(what: string, field: string, got: unknown): string {
 }
 
 export function describe(value: unknown): string {
-  if (typeof value === 'string') return `${JSON.stringify(value.length > 60 ? `${value.slice(0, 60)}…` : value)} (string)`
+  if (typeof value === 'string') return `${quote(value)} (string)`
   if (value === null || value === undefined) return String(value)
   if (typeof value === 'object') return Array.isArray(value) ? 'an array' : 'an object'
   return `${String(value)} (${typeof value})`
+}
+
+/** Text from outside, quoted for a message: control characters escaped, at most 60 characters. */
+export function quote(text: string): string {
+  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
+}
+
+/** `; did you mean "…"?` where a candidate is near `name` (case, `_` and `-` do not count), otherwise nothing. */
+export function suggestion(name: string, candidates: Iterable<string>): string {
+  if (name.length > 60) return ''
+  const plain = (text: string) => text.toLowerCase().replace(/[_\-\s]/g, '')
+  const wanted = plain(name)
+  let best: string | undefined
+  let bestDistance = Math.max(2, Math.floor(wanted.length / 3)) + 1
+  for (const candidate of candidates) {
+    if (candidate.length > 60) continue
+    const distance = editDistance(wanted, plain(candidate))
+    if (distance < bestDistance && distance < candidate.length) {
+      best = candidate
+      bestDistance = distance
+    }
+  }
+  return best === undefined ? '' : `; did you mean ${quote(best)}?`
+}
+
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, j) => j)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const substitution = row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(substitution, row[j]! + 1, next[j - 1]! + 1))
+    }
+    row = next
+  }
+  return row[b.length]!
 }

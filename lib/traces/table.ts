@@ -18,7 +18,10 @@ export interface TraceTable {
   readonly calls: number
   /** See `native/workload/trace.h`. Every array is backed by a SharedArrayBuffer. */
   readonly columns: TraceColumns
-  /** Stage, model and tenant names by id. */
+  /**
+   * Stage, model and tenant names by id. Stages of the template come first, in its order; every other name stands in
+   * the order of its first row. Calls without a model and workflows without a tenant have the name DEFAULT_NAME.
+   */
   readonly stages: readonly string[]
   readonly models: readonly string[]
   readonly tenants: readonly string[]
@@ -28,6 +31,31 @@ export interface TraceTable {
   readonly callIds?: readonly string[]
   /** The template the workload ships, if any. */
   readonly template?: readonly TemplateEntry[]
-  /** Paper stage groups (for stage-mix tables): group name by stage id. */
+  /** Paper stage groups (for stage-mix tables): group name by stage id, '' = none. */
   readonly stageGroups?: readonly string[]
+}
+
+/** The model or tenant of rows that name none. */
+export const DEFAULT_NAME = 'default'
+
+export function defaultWorkflowId(row: number): string {
+  return `w${row}`
+}
+
+const callIds: string[] = []
+
+/** The default id of a call at a position inside its workflow. */
+export function defaultCallId(position: number): string {
+  while (callIds.length <= position) callIds.push(`c${callIds.length}`)
+  return callIds[position]!
+}
+
+/** The id of the workflow at a row. */
+export function workflowId(table: TraceTable, row: number): string {
+  return table.workflowIds?.[row] ?? defaultWorkflowId(row)
+}
+
+/** The id of a call: its workflow's row and its position inside that workflow. */
+export function callId(table: TraceTable, workflow: number, position: number): string {
+  return table.callIds?.[table.columns.firstCall[workflow]! + position] ?? defaultCallId(position)
 }

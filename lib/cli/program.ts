@@ -1,0 +1,113 @@
+import { readFileSync } from 'node:fs'
+import { Command } from 'commander'
+import type { Context } from './context.ts'
+import { addRunFlags, numeric } from './options.ts'
+import type { ReplayFlags } from './replay.ts'
+import type { SimulateFlags } from './simulate.ts'
+import { TRACE_HELP } from './trace.ts'
+import type { TuneFlags } from './tune.ts'
+
+/** The command line. Commands load what they need when they run, so that help is immediate. */
+export function createProgram(context: Context): Command {
+  const program = new Command('laxity')
+    .description('Schedules whole agentic workflows on LLM clusters: simulate a policy, tune its dispatch.')
+    .version(version())
+    .exitOverride()
+    .configureOutput({ writeErr: () => {} })
+    .addHelpText(
+      'after',
+      examples([
+        'demo',
+        'tune trace.json --cluster hexgen-hetero-1 --rate 0.5',
+        'simulate chess:3 --policy vllm --mix',
+      ]),
+    )
+
+  addRunFlags(
+    program
+      .command('tune')
+      .description('Find the best dispatch weight alpha for a trace.')
+      .argument('<trace>', TRACE_HELP),
+  )
+    .option('--alpha <grid>', 'from:to:step, or a list (default: 0:1:0.1)')
+    .option('--replications <n>', 'streams of arrivals per alpha (default: 16)', numeric)
+    .option('--objective <name>', 'p95, p99, mean, sloScale95 or attainment@SCALE (default: p95)')
+    .addHelpText(
+      'after',
+      examples([
+        'tune trace.json',
+        'tune trace.jsonl.gz --cluster my-cluster.json --arrivals trace',
+        'tune chess:3 --rate 1 --alpha 0:0.5:0.05 --objective attainment@5 --json',
+      ]),
+    )
+    .action(async (trace: string, flags: TuneFlags) => {
+      const { tune } = await import('./tune.ts')
+      await tune(trace, flags, context)
+    })
+
+  addRunFlags(
+    program
+      .command('simulate')
+      .description('Simulate one policy on a trace.')
+      .argument('<trace>', TRACE_HELP),
+  )
+    .option('--alpha <n>', 'dispatch weight from 0 to 1 (default: 0.3)', numeric)
+    .option('--per-workflow', 'a row for every workflow')
+    .option('--mix', 'which stages each instance served')
+    .option('--log <file>', 'write the event log, for `laxity replay`')
+    .addHelpText(
+      'after',
+      examples([
+        'simulate trace.json --alpha 0.2',
+        'simulate chess:3 --policy vllm --rate 1 --mix',
+        'simulate chess:1:20 --log run.jsonl --per-workflow --json',
+      ]),
+    )
+    .action(async (trace: string, flags: SimulateFlags) => {
+      const { simulateCommand } = await import('./simulate.ts')
+      await simulateCommand(trace, flags, context)
+    })
+
+  program
+    .command('convert')
+    .description('Write a trace as laxity JSONL (gzipped where the name ends in .gz).')
+    .argument('<in>', TRACE_HELP)
+    .argument('<out>', 'file, or - for standard output')
+    .addHelpText('after', examples(['convert trace.json trace.jsonl.gz', 'convert chess:2:1000 -']))
+    .action(async (input: string, output: string) => {
+      const { convert } = await import('./convert.ts')
+      await convert(input, output, context)
+    })
+
+  program
+    .command('replay')
+    .description('Feed a log to the scheduler again and compare every decision.')
+    .argument('<log>', 'written by `laxity simulate --log`')
+    .option('--policy <name>', 'decide by another policy and count the differences')
+    .option('--json', 'one JSON document on standard output')
+    .addHelpText('after', examples(['replay run.jsonl', 'replay run.jsonl --policy vllm']))
+    .action(async (log: string, flags: ReplayFlags) => {
+      const { replay } = await import('./replay.ts')
+      await replay(log, flags, context)
+    })
+
+  program
+    .command('demo')
+    .description('The sweep on a built-in CHESS-like workload: a table, the curve, the best alpha.')
+    .addHelpText('after', examples(['demo']))
+    .action(async () => {
+      const { tune } = await import('./tune.ts')
+      await tune('chess:3:110', { cluster: 'hexgen-hetero-2', rate: 0.5 }, context)
+    })
+
+  return program
+}
+
+function examples(lines: readonly string[]): string {
+  return `\nExamples:\n${lines.map((line) => `  $ laxity ${line}`).join('\n')}`
+}
+
+function version(): string {
+  const manifest = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(manifest) as { version: string }).version
+}

@@ -1,0 +1,78 @@
+import { describe, LaxityError } from '../errors.ts'
+import type { SimulationResult } from '../simulator/result.ts'
+import { simulate } from '../simulator/simulate.ts'
+import type { Context } from './context.ts'
+import { type Flags, runOptions } from './options.ts'
+import { progressBar } from './progress.ts'
+import { openTrace } from './trace.ts'
+
+export interface SimulateFlags extends Flags {
+  perWorkflow?: boolean
+  mix?: boolean
+  log?: string
+}
+
+export async function simulateCommand(
+  argument: string,
+  flags: SimulateFlags,
+  context: Context,
+): Promise<void> {
+  if (flags.log === '') {
+    throw new LaxityError(
+      'ERR_LAXITY_OPTION',
+      `Expected a file name for \`log\`, got ${describe(flags.log)}`,
+      'log',
+    )
+  }
+  const bar = progressBar()
+  let result: SimulationResult
+  try {
+    result = await simulate({
+      ...runOptions(flags),
+      trace: () => openTrace(argument, context.signal),
+      cluster: flags.cluster,
+      signal: context.signal,
+      onProgress: bar.update,
+      alpha: flags.alpha as number | undefined,
+      perCall: flags.mix === true,
+      log: flags.log !== undefined,
+    })
+  } finally {
+    bar.stop()
+  }
+  if (flags.log !== undefined) await saveLog(flags.log, result)
+  await context.print(flags.json ? simulateJson(result, flags) : await simulateText(result, flags))
+}
+
+/** The document of `simulate --json`; numbers that are not finite become null. */
+export function simulateJson(
+  result: SimulationResult,
+  flags: Pick<SimulateFlags, 'perWorkflow' | 'mix'>,
+): string {
+  const { policy, knowledge, feedback, arrivals, trace, cluster, metrics, counts, timing } = result
+  const document = {
+    command: 'simulate',
+    policy,
+    knowledge,
+    feedback,
+    arrivals,
+    trace: { workflows: trace.workflows, calls: trace.calls },
+    cluster: cluster.name,
+    metrics,
+    counts,
+    ...(flags.perWorkflow && { perWorkflow: [...result.workflows()] }),
+    ...(flags.mix && { mix: result.stageMix() }),
+    timing,
+  }
+  return `${JSON.stringify(document)}\n`
+}
+
+async function simulateText(result: SimulationResult, flags: SimulateFlags): Promise<string> {
+  const { simulationReport } = await import('../report/simulation-report.ts')
+  return simulationReport(result, { perWorkflow: flags.perWorkflow === true, mix: flags.mix === true })
+}
+
+async function saveLog(path: string, result: SimulationResult): Promise<void> {
+  const { writeLog } = await import('../scheduler/log.ts')
+  await writeLog(path, result.logHeader!, result.log!)
+}

@@ -1,0 +1,53 @@
+import { objectiveName } from '../tuning/objective.ts'
+import { type SweepResult, sweep } from '../tuning/sweep.ts'
+import type { Context } from './context.ts'
+import { type Flags, runOptions } from './options.ts'
+import { progressBar } from './progress.ts'
+import { openTrace } from './trace.ts'
+
+export interface TuneFlags extends Flags {
+  replications?: unknown
+  objective?: string
+}
+
+export async function tune(argument: string, flags: TuneFlags, context: Context): Promise<void> {
+  const bar = progressBar()
+  let result: SweepResult
+  try {
+    result = await sweep({
+      ...runOptions(flags),
+      trace: () => openTrace(argument, context.signal),
+      cluster: flags.cluster,
+      signal: context.signal,
+      onProgress: bar.update,
+      alphas: flags.alpha as string | undefined,
+      replications: flags.replications as number | undefined,
+      objective: flags.objective as 'p95' | undefined,
+    })
+  } finally {
+    bar.stop()
+  }
+  await context.print(flags.json ? tuneJson(result) : await tuneText(result))
+}
+
+/** The document of `tune --json`; numbers that are not finite become null. */
+export function tuneJson(result: SweepResult): string {
+  const { objective, knowledge, trace, cluster, points, best, timing } = result
+  const { sweepMs, simulatedCalls, workers, perRunMs } = timing
+  const document = {
+    command: 'tune',
+    objective: objectiveName(objective),
+    knowledge,
+    trace: { workflows: trace.workflows, calls: trace.calls },
+    cluster,
+    points,
+    best,
+    timing: { sweepMs, simulatedCalls, workers, perRunMs },
+  }
+  return `${JSON.stringify(document)}\n`
+}
+
+async function tuneText(result: SweepResult): Promise<string> {
+  const { sweepReport } = await import('../report/sweep-report.ts')
+  return sweepReport(result)
+}

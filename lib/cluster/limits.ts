@@ -1,0 +1,11 @@
+/** What the core accepts (`native/model/latency.cc`, `native/cluster/instance.h`). */
+export const LIMITS = {
+  baseMs: 100_000,
+  slopeMs: 100,
+  leastDecodeMs: 1e-6,
+  tableMs: 100_000_000,
+  tokens: 100_000_000,
+  kvTokens: 1_000_000_000_000,
+  sequences: 65_535,
+  instances: 65_535,
+} as const

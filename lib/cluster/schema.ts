@@ -1,0 +1,88 @@
+import { z } from 'zod'
+import type { ClusterConfig } from './config.ts'
+import { LIMITS } from './limits.ts'
+
+// Every message is the X of "Expected X for `field`": problems.ts of this folder completes the sentence.
+
+const baseMs = number(0, LIMITS.baseMs)
+const slopeMs = number(0, LIMITS.slopeMs)
+
+const decode = {
+  decodeBaseMs: number(LIMITS.leastDecodeMs, LIMITS.baseMs).describe(
+    'Time of one decode iteration with one running sequence, ms.',
+  ),
+  decodePerSequenceMs: slopeMs.optional().describe('Per running sequence beyond the first, ms.'),
+  decodePerContextMs: slopeMs.optional().describe('Per token of context over all running sequences, ms.'),
+}
+
+const constants = z.strictObject(
+  {
+    kind: z.literal('constants'),
+    prefillBaseMs: baseMs.optional().describe('Added to every prefill, ms.'),
+    prefillPerTokenMs: slopeMs.describe('Per prompt token, ms.'),
+    ...decode,
+  },
+  'an object',
+)
+
+const knot = z.tuple([whole(1, LIMITS.tokens), number(LIMITS.leastDecodeMs, LIMITS.tableMs)], '[tokens, ms]')
+
+const table = z.strictObject(
+  {
+    kind: z.literal('table'),
+    prefill: z
+      .array(knot, 'an array of [tokens, ms]')
+      .min(1, 'at least one [tokens, ms]')
+      .describe('Prefill times by prompt length: ascending, linear between, proportional outside.'),
+    ...decode,
+  },
+  'an object',
+)
+
+const instance = z.strictObject(
+  {
+    gpu: text('the name of a GPU').optional().describe('A built-in GPU: a100, a6000, l40s (any case).'),
+    latency: text('an id of `latencies`').optional().describe('Or an id of `latencies`.'),
+    count: whole(1, LIMITS.instances).optional().describe('How many of this kind; default 1.'),
+    model: text('a model name').optional().describe('The model it serves; optional when the trace uses one.'),
+    kvTokens: whole(1, LIMITS.kvTokens).optional().describe('KV cache in tokens; required with `latency`.'),
+    maxSequences: whole(1, LIMITS.sequences).optional().describe('Running sequences; default 256.'),
+    mode: z.literal('prefill-first', '"prefill-first"').optional(),
+    role: z.enum(['unified', 'prefill', 'decode'], '"unified", "prefill" or "decode"').optional(),
+  },
+  'an object',
+)
+
+/** A cluster file. What relates one field to another is checked in check.ts. */
+export const clusterSchema = z.strictObject(
+  {
+    $schema: z.string('a string').optional(),
+    name: text('a name').optional().describe('Shown in results; default: the name of the file.'),
+    latencies: z
+      .record(z.string(), z.discriminatedUnion('kind', [constants, table]), 'an object')
+      .optional()
+      .describe('Latency models by id.'),
+    instances: z.array(instance, 'an array').min(1, 'at least one instance'),
+  },
+  'an object',
+) satisfies z.ZodType<ClusterConfig>
+
+/** The JSON Schema of a cluster file, for `schemas/cluster.schema.json`. */
+export function clusterJsonSchema(): Record<string, unknown> {
+  const schema = z.toJSONSchema(clusterSchema, { io: 'input' }) as Record<string, unknown>
+  return { ...schema, title: 'laxity cluster' }
+}
+
+function number(low: number, high: number): z.ZodNumber {
+  const what = `a number from ${low} to ${high}`
+  return z.number(what).min(low, what).max(high, what)
+}
+
+function whole(low: number, high: number): z.ZodNumber {
+  const what = `a whole number from ${low} to ${high}`
+  return z.int(what).min(low, what).max(high, what)
+}
+
+function text(what: string): z.ZodString {
+  return z.string(what).min(1, what).max(200, what)
+}

@@ -1,0 +1,23 @@
+/** Scheduling for agentic LLM serving: simulate a cluster, tune its dispatch, read and write traces. */
+
+export type {
+  ClusterConfig,
+  ConstantLatency,
+  InstanceConfig,
+  LatencyConfig,
+  TableLatency,
+} from './cluster/config.ts'
+export { clusterPresets } from './cluster/presets.ts'
+export { type ErrorCode, LaxityError } from './errors.ts'
+export type { Arrivals, Binding, Feedback, Knowledge } from './native.ts'
+export type { Progress, SimulateOptions } from './simulator/options.ts'
+export type { Policy } from './simulator/policies.ts'
+export type { CallRow, Metrics, SimulationResult, WorkflowRow } from './simulator/result.ts'
+export { simulate } from './simulator/simulate.ts'
+export type { StageMix } from './simulator/stage-mix.ts'
+export { chessTrace } from './traces/chess.ts'
+export { readTrace } from './traces/read.ts'
+export type { TemplateEntry, TraceTable } from './traces/table.ts'
+export { writeTrace } from './traces/write.ts'
+export type { Objective } from './tuning/objective.ts'
+export { type SweepOptions, type SweepPoint, type SweepResult, sweep } from './tuning/sweep.ts'

@@ -1,0 +1,57 @@
+import type { SimulationResult } from '../simulator/result.ts'
+import { policyLine } from './sweep-report.ts'
+import { table } from './table.ts'
+import { count, duration, significant } from './units.ts'
+
+/** A simulation for people. */
+export function simulationReport(
+  result: SimulationResult,
+  show: { perWorkflow: boolean; mix: boolean },
+): string {
+  const parts = [heading(result), metricTable(result)]
+  if (show.mix) parts.push(mixTable(result))
+  if (show.perWorkflow) parts.push(workflowTable(result))
+  parts.push(`Simulated in ${duration(result.timing.cpuMs)}.`)
+  return `${parts.join('\n\n')}\n`
+}
+
+function heading(result: SimulationResult): string {
+  const { trace, cluster } = result
+  const size = `${count(trace.workflows)} workflows, ${count(trace.calls)} calls`
+  return `${trace.source}: ${size}, on ${cluster.name}\n${policyLine(result)}`
+}
+
+function metricTable({ metrics, counts }: SimulationResult): string {
+  const rows = [
+    ['mean latency', duration(metrics.meanMs)],
+    ['P50', duration(metrics.p50Ms)],
+    ['P95', duration(metrics.p95Ms)],
+    ['P99', duration(metrics.p99Ms)],
+    ['95 % SLO scale', significant(metrics.sloScale95)],
+    ['workflows/s', significant(metrics.throughputPerS)],
+    ['makespan', duration(metrics.makespanMs)],
+    ['completed', `${count(counts.completed)} of ${count(counts.workflows)}`],
+  ]
+  if (counts.rejected > 0) rows.push(['rejected calls', count(counts.rejected)])
+  if (counts.evictions > 0) rows.push(['evictions', count(counts.evictions)])
+  return table(['metric', 'value'], rows)
+}
+
+function mixTable(result: SimulationResult): string {
+  const { stages, instances } = result.stageMix()
+  const head = ['stage mix, %', ...instances.map(({ index, label }) => `${index} ${label}`)]
+  const rows = stages.map((stage, row) => [stage, ...instances.map(({ shares }) => shares[row]!.toFixed(1))])
+  rows.push(['calls', ...instances.map(({ calls }) => count(calls))])
+  return table(head, rows)
+}
+
+function workflowTable(result: SimulationResult): string {
+  const rows = Array.from(result.workflows(), ({ id, arrivalMs, latencyMs, baseMs, scale }) => [
+    id,
+    duration(arrivalMs),
+    duration(latencyMs),
+    duration(baseMs),
+    significant(scale),
+  ])
+  return table(['workflow', 'arrival', 'latency', 'base', 'scale'], rows)
+}

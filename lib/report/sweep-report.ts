@@ -1,0 +1,100 @@
+import { objectiveName } from '../tuning/objective.ts'
+import type { SweepPoint, SweepResult } from '../tuning/sweep.ts'
+import { chart } from './chart.ts'
+import { table } from './table.ts'
+import { count, duration, percent, significant } from './units.ts'
+
+/** A sweep for people: what was simulated, a row per alpha, the curve of the objective, the choice. */
+export function sweepReport(result: SweepResult): string {
+  const best = result.points.findIndex((point) => point.alpha === result.best.alpha)
+  const objective = objectiveOf(result)
+  const curve = chart({
+    x: result.points.map((point) => point.alpha),
+    y: result.points.map(objective.value),
+    marked: best,
+    format: objective.format,
+    xName: 'alpha',
+    yName: objective.title,
+  })
+  const parts = [
+    heading(result),
+    pointTable(result),
+    curve,
+    verdict(result, objective.format(objective.value(result.points[best]!))),
+  ]
+  return `${parts.filter((part) => part !== '').join('\n\n')}\n`
+}
+
+/** What was assumed: results are comparable only where this line agrees. */
+export function policyLine(
+  result: Pick<SweepResult, 'policy' | 'knowledge' | 'feedback' | 'arrivals' | 'rate'>,
+): string {
+  const { policy, knowledge, feedback, arrivals, rate } = result
+  const { order, placement, binding } = policy
+  const traffic = rate === undefined ? 'recorded arrivals' : `${arrivals} arrivals at ${rate}/s`
+  return `${order} × ${placement} × ${binding}, knowledge ${knowledge}, feedback ${feedback}, ${traffic}`
+}
+
+function heading(result: SweepResult): string {
+  const { trace, cluster, replications } = result
+  const size = `${count(trace.workflows)} workflows, ${count(trace.calls)} calls`
+  return `${trace.source}: ${size}, on ${cluster}\n${policyLine(result)}, ${count(replications)} replication${replications > 1 ? 's' : ''}`
+}
+
+function pointTable({ points, best }: SweepResult): string {
+  const note = (alpha: number) => {
+    if (alpha === best.alpha) return 'best'
+    return best.indistinguishable.includes(alpha) ? '≈ best' : ''
+  }
+  const rows = points.map((point) => [
+    String(point.alpha),
+    duration(point.p95Ms),
+    point.ci95Ms === null ? '' : `${duration(point.ci95Ms[0])} … ${duration(point.ci95Ms[1])}`,
+    duration(point.p99Ms),
+    duration(point.meanMs),
+    significant(point.sloScale95),
+    significant(point.throughputPerS),
+    note(point.alpha),
+  ])
+  return table(['alpha', 'P95', '95 % interval', 'P99', 'mean', 'SLO95', 'workflows/s', ''], rows)
+}
+
+function verdict({ best, points, replications, timing, trace }: SweepResult, value: string): string {
+  const equals =
+    replications < 2
+      ? 'one replication tells no alpha from another'
+      : best.indistinguishable.length === 0
+        ? 'better than every other alpha (paired 95 % intervals)'
+        : `not distinguishable from it: ${best.indistinguishable.join(', ')}`
+  const runs = points.length * replications
+  const where =
+    timing.workers === 0 ? 'in one thread' : `on ${timing.workers} worker${timing.workers > 1 ? 's' : ''}`
+  const rate =
+    timing.cpuMs > 0 ? `, ${significant(timing.simulatedCalls / timing.cpuMs / 1000)} M calls/s per core` : ''
+  const cost = `${count(runs)} runs of ${count(trace.calls)} calls in ${duration(timing.sweepMs)} ${where}${rate}`
+  return `Best alpha: ${best.alpha} (${value}); ${equals}.\n${cost}.`
+}
+
+interface Shown {
+  title: string
+  value: (point: SweepPoint) => number
+  format: (value: number) => string
+}
+
+function objectiveOf({ objective }: SweepResult): Shown {
+  if (typeof objective === 'object') {
+    const value = (point: SweepPoint) =>
+      point.attainment.find(([scale]) => scale === objective.attainment)?.[1] ?? 0
+    return { title: objectiveName(objective), value, format: percent }
+  }
+  switch (objective) {
+    case 'p95':
+      return { title: 'P95 latency', value: (point) => point.p95Ms, format: duration }
+    case 'p99':
+      return { title: 'P99 latency', value: (point) => point.p99Ms, format: duration }
+    case 'mean':
+      return { title: 'mean latency', value: (point) => point.meanMs, format: duration }
+    case 'sloScale95':
+      return { title: '95 % SLO scale', value: (point) => point.sloScale95, format: significant }
+  }
+}

@@ -1,0 +1,74 @@
+import { availableParallelism } from 'node:os'
+import { extname } from 'node:path'
+import type { Piscina } from 'piscina'
+import type { Chunk, ChunkResult } from './chunk.ts'
+
+/** Idle threads end after this time: a tuner that sweeps every few seconds finds them warm. */
+const IDLE_MS = 10_000
+
+export interface PoolLease {
+  readonly size: number
+  run(chunk: Chunk): Promise<ChunkResult>
+  /** Rejects when a thread dies without a task of its own, as when it cannot load the addon. */
+  readonly failed: Promise<never>
+  /** Gives the pool back. `broken`: its threads may be busy with abandoned work, so nobody may get it again. */
+  release(broken: boolean): Promise<void>
+}
+
+interface Shared {
+  size: number
+  pool: Piscina
+  users: number
+  retired: boolean
+}
+
+/** One pool per size; threads start on demand. */
+const pools = new Map<number, Shared>()
+
+export function defaultWorkers(): number {
+  return Math.max(1, availableParallelism() - 1)
+}
+
+/** piscina is loaded with the first pool: small jobs never need it. */
+export async function leasePool(size: number): Promise<PoolLease> {
+  const { Piscina } = await import('piscina')
+  let shared = pools.get(size)
+  if (shared === undefined) {
+    // In the sources this file and the worker end in .ts, in the package in .js.
+    const filename = new URL(`./worker${extname(import.meta.url)}`, import.meta.url).href
+    const pool = new Piscina({ filename, minThreads: 0, maxThreads: size, idleTimeout: IDLE_MS })
+    // A death between two batches is nobody's error: the pool starts another thread.
+    pool.on('error', () => {})
+    shared = { size, pool, users: 0, retired: false }
+    pools.set(size, shared)
+  }
+  const mine = shared
+  mine.users++
+  let died: (error: Error) => void = () => {}
+  const failed = new Promise<never>((_, reject) => {
+    died = reject
+  })
+  failed.catch(() => {})
+  mine.pool.on('error', died)
+  return {
+    size,
+    failed,
+    run: (chunk) => mine.pool.run(chunk) as Promise<ChunkResult>,
+    release: async (broken) => {
+      mine.users--
+      mine.pool.off('error', died)
+      if (broken && !mine.retired) {
+        mine.retired = true
+        if (pools.get(size) === mine) pools.delete(size)
+      }
+      if (mine.retired && mine.users === 0) await mine.pool.destroy()
+    },
+  }
+}
+
+/** Ends idle threads now, for programs that are about to end. */
+export async function closePools(): Promise<void> {
+  const idle = [...pools.values()].filter((shared) => shared.users === 0)
+  for (const shared of idle) pools.delete(shared.size)
+  await Promise.all(idle.map((shared) => shared.pool.destroy()))
+}

@@ -1,0 +1,200 @@
+import type { ResolvedCluster } from '../cluster/resolve.ts'
+import { expected, LaxityError } from '../errors.ts'
+import type { Arrivals, Feedback, Knowledge, NativeCluster, NativeRun } from '../native.ts'
+import { callId, type TraceTable, workflowId } from '../traces/table.ts'
+import type { Policy } from './policies.ts'
+import { type StageMix, stageMix } from './stage-mix.ts'
+
+/** Names and definitions as in the design's validation reference, section 5. */
+export interface Metrics {
+  /** Of workflow latency: arrival to the finish of the last call, unfinished = Infinity. */
+  meanMs: number
+  /** Upper empirical quantiles: the ceil(q × workflows)-th smallest latency. */
+  p50Ms: number
+  p95Ms: number
+  p99Ms: number
+  /** Smallest SLO scale that 95 % of the workflows meet. */
+  sloScale95: number
+  /** Completed workflows per second of makespan. */
+  throughputPerS: number
+  /** First arrival to last finish. */
+  makespanMs: number
+}
+
+export interface Counts {
+  workflows: number
+  completed: number
+  calls: number
+  rejected: number
+  evictions: number
+  events: number
+}
+
+export interface WorkflowRow {
+  index: number
+  id: string
+  arrivalMs: number
+  /** Infinity where it did not complete. */
+  latencyMs: number
+  /** What SLO scales multiply. */
+  baseMs: number
+  /** latency / base: the smallest SLO scale it meets. */
+  scale: number
+}
+
+export interface CallRow {
+  /** Row of the trace's call columns. */
+  index: number
+  id: string
+  stage: string
+  /** Index into the cluster's instances. */
+  instance: number
+  readyMs: number
+  leasedMs: number
+  firstTokenMs: number
+  finishedMs: number
+}
+
+/** [calls] each, by trace row; times in ms of simulated time. */
+export interface CallColumns {
+  instance: Uint16Array
+  readyMs: Float64Array
+  leasedMs: Float64Array
+  firstTokenMs: Float64Array
+  finishedMs: Float64Array
+}
+
+/** The configuration a log was recorded under. */
+export interface LogHeader {
+  run: NativeRun
+  cluster: NativeCluster
+  trace: { source: string; stages: readonly string[]; models: readonly string[] }
+}
+
+/** What one simulation gave. Columns are typed arrays by trace row; the methods are views over them. */
+export interface SimulationData {
+  trace: TraceTable
+  cluster: ResolvedCluster
+  policy: Policy
+  knowledge: Knowledge
+  feedback: Feedback
+  arrivals: Arrivals
+  rate: number | undefined
+  metrics: Metrics
+  counts: Counts
+  /** [workflows] */
+  latencyMs: Float64Array
+  /** [workflows] */
+  baseMs: Float64Array
+  /** [workflows] */
+  arrivalMs: Float64Array
+  /** With `perCall`. */
+  perCall: CallColumns | undefined
+  /** With `log`: the binary event log. */
+  log: Uint8Array | undefined
+  logHeader: LogHeader | undefined
+  timing: { wallMs: number; cpuMs: number; workers: number }
+}
+
+export class SimulationResult {
+  readonly trace: TraceTable
+  readonly cluster: ResolvedCluster
+  readonly policy: Policy
+  readonly knowledge: Knowledge
+  readonly feedback: Feedback
+  readonly arrivals: Arrivals
+  /** Workflows per second; undefined with the arrivals of the trace. */
+  readonly rate: number | undefined
+  readonly metrics: Metrics
+  readonly counts: Counts
+  readonly latencyMs: Float64Array
+  readonly baseMs: Float64Array
+  readonly arrivalMs: Float64Array
+  readonly perCall: CallColumns | undefined
+  readonly log: Uint8Array | undefined
+  /** What replay needs beside the log. */
+  readonly logHeader: LogHeader | undefined
+  readonly timing: { readonly wallMs: number; readonly cpuMs: number; readonly workers: number }
+
+  constructor(data: SimulationData) {
+    this.trace = data.trace
+    this.cluster = data.cluster
+    this.policy = data.policy
+    this.knowledge = data.knowledge
+    this.feedback = data.feedback
+    this.arrivals = data.arrivals
+    this.rate = data.rate
+    this.metrics = data.metrics
+    this.counts = data.counts
+    this.latencyMs = data.latencyMs
+    this.baseMs = data.baseMs
+    this.arrivalMs = data.arrivalMs
+    this.perCall = data.perCall
+    this.log = data.log
+    this.logHeader = data.logHeader
+    this.timing = data.timing
+  }
+
+  /** @throws LaxityError ERR_LAXITY_OPTION where there is no such workflow. */
+  workflow(index: number): WorkflowRow {
+    if (!Number.isInteger(index) || index < 0 || index >= this.trace.workflows) {
+      const what = `a workflow's index below ${this.trace.workflows}`
+      throw new LaxityError('ERR_LAXITY_OPTION', expected(what, 'index', index), 'index')
+    }
+    const latencyMs = this.latencyMs[index]!
+    const baseMs = this.baseMs[index]!
+    return {
+      index,
+      id: workflowId(this.trace, index),
+      arrivalMs: this.arrivalMs[index]!,
+      latencyMs,
+      baseMs,
+      scale: latencyMs / baseMs,
+    }
+  }
+
+  *workflows(): Generator<WorkflowRow, void, undefined> {
+    for (let index = 0; index < this.trace.workflows; index++) yield this.workflow(index)
+  }
+
+  /** The calls of a workflow in trace order; needs `perCall`. */
+  calls(workflow: number): CallRow[] {
+    const columns = this.#perCall('calls()')
+    const { index: w } = this.workflow(workflow)
+    const { firstCall, stage } = this.trace.columns
+    const first = firstCall[w]!
+    return Array.from({ length: firstCall[w + 1]! - first }, (_, position) => {
+      const index = first + position
+      return {
+        index,
+        id: callId(this.trace, w, position),
+        stage: this.trace.stages[stage[index]!] ?? String(stage[index]),
+        instance: columns.instance[index]!,
+        readyMs: columns.readyMs[index]!,
+        leasedMs: columns.leasedMs[index]!,
+        firstTokenMs: columns.firstTokenMs[index]!,
+        finishedMs: columns.finishedMs[index]!,
+      }
+    })
+  }
+
+  /** Share of all workflows with latency <= scale × base; unfinished ones never meet it. */
+  attainment(scale: number): number {
+    if (typeof scale !== 'number' || !(scale > 0)) {
+      throw new LaxityError('ERR_LAXITY_OPTION', expected('a positive number', 'scale', scale), 'scale')
+    }
+    let met = 0
+    for (const [index, latency] of this.latencyMs.entries()) if (latency <= scale * this.baseMs[index]!) met++
+    return met / this.latencyMs.length
+  }
+
+  /** Which stages each instance served (HexGen-Flow, Table 2); needs `perCall`. */
+  stageMix(): StageMix {
+    return stageMix(this.trace, this.cluster, this.#perCall('stageMix()'))
+  }
+
+  #perCall(what: string): CallColumns {
+    if (this.perCall !== undefined) return this.perCall
+    throw new LaxityError('ERR_LAXITY_OPTION', `${what} needs a simulation with \`perCall\`: true`, 'perCall')
+  }
+}

@@ -1,0 +1,112 @@
+import { LaxityError } from '../errors.ts'
+import type { NativeAddon, NativeOutputs } from '../native.ts'
+import type { TraceTable } from '../traces/table.ts'
+import { runBatch } from './batch.ts'
+import { SIMULATE_KEYS, type SimulateOptions } from './options.ts'
+import { prepare } from './prepare.ts'
+import { isAlpha, readOptions } from './read-options.ts'
+import { type CallColumns, SimulationResult } from './result.ts'
+import { OptionReader } from './validate.ts'
+
+export const DEFAULT_ALPHA = 0.3
+
+/** Loaded with the first run, so that help and validation of files need no addon. */
+export async function loadNative(): Promise<NativeAddon> {
+  try {
+    const { native } = await import('../native.ts')
+    return native
+  } catch (cause) {
+    const message = cause instanceof Error ? cause.message.replace(/^laxity: /, '') : String(cause)
+    throw new LaxityError('ERR_LAXITY_NATIVE', message, undefined, { cause })
+  }
+}
+
+/**
+ * Simulates one policy on a trace and a cluster. Times are in milliseconds of simulated time.
+ *
+ * @throws LaxityError ERR_LAXITY_OPTION and ERR_LAXITY_FIELD with all problems at once, ERR_LAXITY_NEVER_FITS,
+ * ERR_LAXITY_EMPTY, ERR_LAXITY_ABORTED, and what reading trace and cluster may throw.
+ */
+export async function simulate(options: SimulateOptions): Promise<SimulationResult> {
+  const started = performance.now()
+  const native = await loadNative()
+  const reader = new OptionReader(options, SIMULATE_KEYS)
+  const checked = readOptions(reader, native)
+  const alpha = reader.number('alpha', DEFAULT_ALPHA, 'a number from 0 to 1', isAlpha)
+  const replication = reader.whole('replication', 0, 0, 2 ** 31)
+  const perCall = reader.boolean('perCall')
+  const record = reader.boolean('log')
+  const prepared = await prepare(native, reader, checked)
+
+  const { trace, run } = prepared
+  const columns = {
+    latencyMs: doubles(trace.workflows),
+    baseMs: doubles(trace.workflows),
+    arrivalMs: doubles(trace.workflows),
+  }
+  const callColumns = perCall ? perCallColumns(trace) : undefined
+  const outputs: NativeOutputs = { ...columns, ...callColumns }
+  const { workers, signal, onProgress } = checked
+  const batch = await runBatch(prepared, {
+    variants: [{ alpha, replication }],
+    scales: new Float64Array(0),
+    workers,
+    signal,
+    onProgress,
+    outputs,
+    record,
+  })
+
+  const value = (name: Parameters<typeof batch.value>[1]) => batch.value(0, name)
+  return new SimulationResult({
+    trace,
+    cluster: prepared.cluster,
+    policy: { order: run.order, placement: run.placement, binding: run.binding },
+    knowledge: run.knowledge,
+    feedback: run.feedback,
+    arrivals: run.arrivals,
+    rate: run.arrivals === 'trace' ? undefined : run.rate,
+    metrics: {
+      meanMs: value('meanMs'),
+      p50Ms: value('p50Ms'),
+      p95Ms: value('p95Ms'),
+      p99Ms: value('p99Ms'),
+      sloScale95: value('sloScale95'),
+      throughputPerS: value('throughputPerS'),
+      makespanMs: value('makespanMs'),
+    },
+    counts: {
+      workflows: value('workflows'),
+      completed: value('completed'),
+      calls: value('calls'),
+      rejected: value('rejected'),
+      evictions: value('evictions'),
+      events: value('events'),
+    },
+    ...columns,
+    perCall: callColumns,
+    log: batch.log,
+    logHeader: record
+      ? {
+          run: { ...run, parameters: { ...run.parameters, alpha }, replication },
+          cluster: prepared.nativeCluster,
+          trace: { source: trace.source, stages: trace.stages, models: trace.models },
+        }
+      : undefined,
+    timing: { wallMs: performance.now() - started, cpuMs: value('cpuMs'), workers: batch.workers },
+  })
+}
+
+function perCallColumns({ calls }: TraceTable): CallColumns {
+  return {
+    instance: new Uint16Array(new SharedArrayBuffer(2 * calls)),
+    readyMs: doubles(calls),
+    leasedMs: doubles(calls),
+    firstTokenMs: doubles(calls),
+    finishedMs: doubles(calls),
+  }
+}
+
+function doubles(length: number): Float64Array {
+  return new Float64Array(new SharedArrayBuffer(8 * length))
+}

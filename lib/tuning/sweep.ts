@@ -1,0 +1,240 @@
+import { expected, LaxityError } from '../errors.ts'
+import type { Arrivals, Feedback, Knowledge, NativeAddon } from '../native.ts'
+import { type BatchResult, runBatch } from '../simulator/batch.ts'
+import type { COLUMNS, Column } from '../simulator/chunk.ts'
+import { RUN_KEYS, type RunOptions } from '../simulator/options.ts'
+import type { Policy } from '../simulator/policies.ts'
+import { prepare } from '../simulator/prepare.ts'
+import { isAlpha, readOptions } from '../simulator/read-options.ts'
+import { loadNative } from '../simulator/simulate.ts'
+import { OptionReader } from '../simulator/validate.ts'
+import { bestOf, indistinguishable, mean } from './choose.ts'
+import { ascending, parseGrid } from './grid.ts'
+import { type Objective, objectiveColumn, readObjective } from './objective.ts'
+
+export interface SweepOptions extends RunOptions {
+  /** Values of HexGen-Flow's dispatch weight, or a grid; default `0:1:0.1`. */
+  alphas?: readonly number[] | string | undefined
+  /**
+   * Streams of arrivals per alpha, the same for every alpha; default 16. Only Poisson arrivals differ between
+   * replications: with others it is 1.
+   */
+  replications?: number | undefined
+  /** Default `p95`. */
+  objective?: Objective | `attainment@${number}` | undefined
+}
+
+/** Means over the replications of one alpha. */
+export interface SweepPoint {
+  alpha: number
+  p95Ms: number
+  p99Ms: number
+  meanMs: number
+  sloScale95: number
+  throughputPerS: number
+  /** 95 % Student-t interval of the mean P95 over the replications; null with fewer than two, or infinite ones. */
+  ci95Ms: [low: number, high: number] | null
+  /** Share of workflows within scale × base, at ascending scales. */
+  attainment: [scale: number, share: number][]
+}
+
+export interface SweepResult {
+  objective: Objective
+  policy: Policy
+  knowledge: Knowledge
+  feedback: Feedback
+  arrivals: Arrivals
+  /** Workflows per second; undefined with the arrivals of the trace. */
+  rate: number | undefined
+  replications: number
+  trace: { source: string; workflows: number; calls: number }
+  cluster: string
+  /** By ascending alpha. */
+  points: SweepPoint[]
+  best: {
+    /** The best mean objective; of equals the smallest alpha. */
+    alpha: number
+    /**
+     * Other alphas that the data cannot tell from the best: the paired 95 % confidence interval of the difference in
+     * the objective includes 0. One replication separates nothing: then it is every other alpha.
+     */
+    indistinguishable: number[]
+  }
+  timing: {
+    /** Wall time of all runs, with the start of workers. */
+    sweepMs: number
+    /** Thread CPU time of all runs. */
+    cpuMs: number
+    simulatedCalls: number
+    /** Threads; 0 = this one. */
+    workers: number
+    /** Mean thread CPU time of a run: one alpha, one replication. */
+    perRunMs: number
+  }
+}
+
+export const SWEEP_KEYS: readonly string[] = [
+  ...RUN_KEYS,
+  ...(['alphas', 'replications', 'objective'] satisfies (keyof SweepOptions)[]),
+]
+
+const DEFAULT_GRID = '0:1:0.1'
+const DEFAULT_REPLICATIONS = 16
+const MOST_REPLICATIONS = 10_000
+const MOST_RUNS = 1_000_000
+
+/**
+ * Simulates every alpha of a grid over common random arrivals (HexGen-Flow's tuning loop, arXiv 2505.05286 eq. 8) and
+ * says which is best and which are not worse. The result is the same to the byte for any number of workers.
+ *
+ * @throws LaxityError as `simulate`.
+ */
+export async function sweep(options: SweepOptions): Promise<SweepResult> {
+  const native = await loadNative()
+  const reader = new OptionReader(options, SWEEP_KEYS)
+  const checked = readOptions(reader, native)
+  const alphas = readAlphas(reader)
+  const asked = reader.whole('replications', undefined, 1, MOST_REPLICATIONS)
+  const objective = readObjective(reader)
+  if (alphas.length * (asked ?? 1) > MOST_RUNS) reader.add(`More than ${MOST_RUNS} runs`, 'replications')
+  const prepared = await prepare(native, reader, checked)
+
+  const { trace, run } = prepared
+  const replications = chooseReplications(asked, run.arrivals)
+  const scales = curveScales(run.sloScale, objective)
+  const started = performance.now()
+  const batch = await runBatch(prepared, {
+    variants: alphas.flatMap((alpha) =>
+      Array.from({ length: replications }, (_, replication) => ({ alpha, replication })),
+    ),
+    scales,
+    workers: checked.workers,
+    signal: checked.signal,
+    onProgress: checked.onProgress,
+  })
+  const sweepMs = performance.now() - started
+
+  const table = new SweepTable(batch, alphas.length, replications)
+  const costs = alphas.map((_, k) => table.costs(k, objective, scales))
+  const best = bestOf(costs)
+  const cpuMs = table.total('cpuMs')
+  return {
+    objective,
+    policy: { order: run.order, placement: run.placement, binding: run.binding },
+    knowledge: run.knowledge,
+    feedback: run.feedback,
+    arrivals: run.arrivals,
+    rate: run.arrivals === 'trace' ? undefined : run.rate,
+    replications,
+    trace: { source: trace.source, workflows: trace.workflows, calls: trace.calls },
+    cluster: prepared.cluster.name,
+    points: alphas.map((alpha, k) => table.point(native, k, alpha, scales)),
+    best: {
+      alpha: alphas[best]!,
+      indistinguishable: indistinguishable(native, costs, best).map((k) => alphas[k]!),
+    },
+    timing: {
+      sweepMs,
+      cpuMs,
+      simulatedCalls: table.total('calls'),
+      workers: batch.workers,
+      perRunMs: cpuMs / table.runs,
+    },
+  }
+}
+
+/** The rows of a batch as alphas × replications. */
+class SweepTable {
+  readonly runs: number
+  readonly #batch: BatchResult
+  readonly #replications: number
+
+  constructor(batch: BatchResult, alphas: number, replications: number) {
+    this.#batch = batch
+    this.#replications = replications
+    this.runs = alphas * replications
+  }
+
+  column(k: number, name: Column): Float64Array {
+    return this.#over(k, (run) => this.#batch.value(run, name))
+  }
+
+  total(name: (typeof COLUMNS)[number]): number {
+    let sum = 0
+    for (let run = 0; run < this.runs; run++) sum += this.#batch.value(run, name)
+    return sum
+  }
+
+  /** Smaller is better. */
+  costs(k: number, objective: Objective, scales: Float64Array): Float64Array {
+    const column = objectiveColumn(objective)
+    if (column !== undefined) return this.column(k, column)
+    const scale = scales.indexOf((objective as { attainment: number }).attainment)
+    return this.#over(k, (run) => -this.#batch.attainment(run, scale))
+  }
+
+  point(native: NativeAddon, k: number, alpha: number, scales: Float64Array): SweepPoint {
+    const p95 = this.column(k, 'p95Ms')
+    const interval = p95.length > 1 && p95.every(Number.isFinite) ? native.meanInterval(p95) : undefined
+    const share = (_: number, scale: number): [number, number] => [
+      scales[scale]!,
+      mean(this.#over(k, (run) => this.#batch.attainment(run, scale))),
+    ]
+    return {
+      alpha,
+      p95Ms: mean(p95),
+      p99Ms: mean(this.column(k, 'p99Ms')),
+      meanMs: mean(this.column(k, 'meanMs')),
+      sloScale95: mean(this.column(k, 'sloScale95')),
+      throughputPerS: mean(this.column(k, 'throughputPerS')),
+      ci95Ms: interval ? [interval.low, interval.high] : null,
+      attainment: Array.from(scales, share),
+    }
+  }
+
+  #over(k: number, value: (run: number) => number): Float64Array {
+    return Float64Array.from({ length: this.#replications }, (_, r) => value(k * this.#replications + r))
+  }
+}
+
+function readAlphas(reader: OptionReader): number[] {
+  const given = reader.raw('alphas') ?? DEFAULT_GRID
+  let alphas: number[] = []
+  if (typeof given === 'string') {
+    try {
+      alphas = parseGrid(given, 'alphas')
+    } catch (error) {
+      reader.problems.absorb(error)
+      return []
+    }
+  } else if (Array.isArray(given) && given.length > 0) {
+    alphas = given
+  } else {
+    reader.wrong('a grid or an array of numbers', 'alphas', given)
+    return []
+  }
+  const bad = alphas.find((alpha) => !isAlpha(alpha))
+  if (bad !== undefined) {
+    reader.add(expected('numbers from 0 to 1', 'alphas', bad), 'alphas')
+    return []
+  }
+  return ascending(alphas)
+}
+
+/** Recorded and fixed arrivals are the same in every replication. */
+function chooseReplications(asked: number | undefined, arrivals: Arrivals): number {
+  if (arrivals === 'poisson') return asked ?? DEFAULT_REPLICATIONS
+  if (asked !== undefined && asked > 1) {
+    const message = `Expected 1 for \`replications\`, got ${asked}: with ${arrivals} arrivals every replication is the same`
+    throw new LaxityError('ERR_LAXITY_OPTION', message, 'replications')
+  }
+  return 1
+}
+
+/** 1, 1.5, …, 10, the deadline's scale and the objective's. */
+function curveScales(sloScale: number, objective: Objective): Float64Array {
+  const scales = Array.from({ length: 19 }, (_, i) => 1 + i / 2)
+  scales.push(sloScale)
+  if (typeof objective === 'object') scales.push(objective.attainment)
+  return Float64Array.from(ascending(scales))
+}

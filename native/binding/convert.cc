@@ -1,0 +1,253 @@
+#include "binding/convert.h"
+
+#include <cmath>
+
+#include "order/registry.h"
+#include "placement/registry.h"
+
+namespace laxity::binding {
+
+bool fail(Napi::Env env, const std::string& message) {
+  if (!env.IsExceptionPending()) Napi::TypeError::New(env, message).ThrowAsJavaScriptException();
+  return false;
+}
+
+bool readColumn(Napi::Object from, const char* name, napi_typedarray_type type, bool optional, Column* out) {
+  const Napi::Env env = from.Env();
+  *out = {};
+  const Napi::Value value = from.Get(name);
+  if (env.IsExceptionPending()) return false;
+  if (optional && (value.IsUndefined() || value.IsNull())) return true;
+  if (!value.IsTypedArray()) return fail(env, std::string("Expected a typed array for `") + name + "`");
+  // Not through Napi::ArrayBuffer: that aborts on an array over a SharedArrayBuffer.
+  napi_typedarray_type actual;
+  if (napi_get_typedarray_info(env, value, &actual, &out->length, &out->data, nullptr, nullptr) != napi_ok ||
+      actual != type) {
+    return fail(env, std::string("Wrong element type for `") + name + "`");
+  }
+  out->present = true;
+  return true;
+}
+
+bool readNumber(Napi::Object from, const char* name, double* out) {
+  const Napi::Value value = from.Get(name);
+  if (from.Env().IsExceptionPending()) return false;
+  if (!value.IsNumber()) return fail(from.Env(), std::string("Expected a number for `") + name + "`");
+  *out = value.As<Napi::Number>().DoubleValue();
+  return true;
+}
+
+bool readString(Napi::Object from, const char* name, std::string* out) {
+  const Napi::Value value = from.Get(name);
+  if (from.Env().IsExceptionPending()) return false;
+  if (!value.IsString()) return fail(from.Env(), std::string("Expected a string for `") + name + "`");
+  *out = value.As<Napi::String>().Utf8Value();
+  return true;
+}
+
+namespace {
+
+template <class Int>
+bool readInteger(Napi::Object from, const char* name, double low, double high, Int* out) {
+  double value = 0;
+  if (!readNumber(from, name, &value)) return false;
+  if (!(value >= low && value <= high) || value != std::floor(value)) {
+    return fail(from.Env(), std::string("Expected an integer in range for `") + name + "`");
+  }
+  *out = static_cast<Int>(value);
+  return true;
+}
+
+bool readList(Napi::Object from, const char* name, Napi::Array* out) {
+  const Napi::Value value = from.Get(name);
+  if (from.Env().IsExceptionPending()) return false;
+  if (!value.IsArray()) return fail(from.Env(), std::string("Expected an array for `") + name + "`");
+  *out = value.As<Napi::Array>();
+  return true;
+}
+
+bool itemOf(Napi::Array list, std::uint32_t i, const char* name, Napi::Object* out) {
+  const Napi::Value value = list.Get(i);
+  if (list.Env().IsExceptionPending()) return false;
+  if (!value.IsObject()) return fail(list.Env(), std::string("Expected objects in `") + name + "`");
+  *out = value.As<Napi::Object>();
+  return true;
+}
+
+template <class T>
+bool take(Napi::Object from, const char* name, napi_typedarray_type type, bool optional, std::size_t length,
+          const T** out) {
+  Column column;
+  if (!readColumn(from, name, type, optional, &column)) return false;
+  if (column.present && column.length != length) {
+    return fail(from.Env(), std::string("Wrong length of `") + name + "`");
+  }
+  *out = static_cast<const T*>(column.data);
+  return true;
+}
+
+}  // namespace
+
+bool readTrace(Napi::Object from, TraceColumns* out) {
+  Column first;
+  Column stage;
+  Column parents;
+  if (!readColumn(from, "firstCall", napi_uint32_array, false, &first) ||
+      !readColumn(from, "stage", napi_uint16_array, false, &stage) ||
+      !readColumn(from, "parents", napi_uint32_array, false, &parents)) {
+    return false;
+  }
+  constexpr std::size_t kLimit = 0xffff'fff0u;
+  if (first.length == 0 || first.length > kLimit || stage.length > kLimit || parents.length > kLimit) {
+    return fail(from.Env(), "Column lengths out of range");
+  }
+  *out = TraceColumns{};
+  out->workflows = static_cast<std::uint32_t>(first.length - 1);
+  out->calls = static_cast<std::uint32_t>(stage.length);
+  out->edges = static_cast<std::uint32_t>(parents.length);
+  out->firstCall = static_cast<const std::uint32_t*>(first.data);
+  out->stage = static_cast<const std::uint16_t*>(stage.data);
+  out->parents = static_cast<const std::uint32_t*>(parents.data);
+  return take(from, "arrivalMs", napi_float64_array, true, out->workflows, &out->arrivalMs) &&
+         take(from, "tenant", napi_uint16_array, true, out->workflows, &out->tenant) &&
+         take(from, "sloMs", napi_float64_array, true, out->workflows, &out->sloMs) &&
+         take(from, "model", napi_uint16_array, true, out->calls, &out->model) &&
+         take(from, "promptTokens", napi_uint32_array, false, out->calls, &out->promptTokens) &&
+         take(from, "cachedTokens", napi_uint32_array, true, out->calls, &out->cachedTokens) &&
+         take(from, "outputTokens", napi_uint32_array, false, out->calls, &out->outputTokens) &&
+         take(from, "predictedTokens", napi_uint32_array, true, out->calls, &out->predictedTokens) &&
+         take(from, "toolGapMs", napi_float64_array, true, out->calls, &out->toolGapMs) &&
+         take(from, "parentOffset", napi_uint32_array, false, std::size_t{out->calls} + 1, &out->parentOffset);
+}
+
+bool readLatencies(Napi::Object from, std::vector<LatencyModel>* out) {
+  Napi::Array list;
+  if (!readList(from, "latencies", &list)) return false;
+  if (list.Length() > 0xffff) return fail(from.Env(), "Too many latency models");
+  for (std::uint32_t i = 0; i < list.Length(); ++i) {
+    Napi::Object item;
+    if (!itemOf(list, i, "latencies", &item)) return false;
+    static constexpr const char* kKinds[] = {"constants", "table"};
+    int kind = 0;
+    LatencyConstants c;
+    if (!readName(item, "kind", kKinds, &kind) || !readNumber(item, "decodeBaseMs", &c.decodeBaseMs) ||
+        !readNumber(item, "decodePerSequenceMs", &c.decodePerSequenceMs) ||
+        !readNumber(item, "decodePerContextMs", &c.decodePerContextMs)) {
+      return false;
+    }
+    LatencyModel model;
+    Status status;
+    if (kind == 0) {
+      if (!readNumber(item, "prefillBaseMs", &c.prefillBaseMs) ||
+          !readNumber(item, "prefillPerTokenMs", &c.prefillPerTokenMs)) {
+        return false;
+      }
+      status = LatencyModel::constants(c, &model);
+    } else {
+      Column tokens;
+      Column times;
+      if (!readColumn(item, "tokens", napi_float64_array, false, &tokens) ||
+          !readColumn(item, "prefillMs", napi_float64_array, false, &times)) {
+        return false;
+      }
+      if (tokens.length != times.length) return fail(from.Env(), "Lengths of `tokens` and `prefillMs` differ");
+      std::vector<PrefillKnot> knots(tokens.length);
+      for (std::size_t k = 0; k < knots.size(); ++k) {
+        const double n = static_cast<const double*>(tokens.data)[k];
+        const double ms = static_cast<const double*>(times.data)[k];
+        if (!(n >= 1 && n <= kMaxTokens) || !(ms > 0 && ms < 1e9)) return fail(from.Env(), "Prefill knot out of range");
+        knots[k] = {static_cast<std::uint32_t>(n), fromMs(ms)};
+      }
+      status = LatencyModel::table(std::move(knots), c, &model);
+    }
+    if (!ok(status)) return fail(from.Env(), "Latency model " + std::to_string(i) + " has a value out of range");
+    out->push_back(std::move(model));
+  }
+  return true;
+}
+
+bool readTemplates(Napi::Object from, std::vector<std::vector<TemplateEntry>>* out) {
+  Napi::Array list;
+  if (!readList(from, "templates", &list)) return false;
+  for (std::uint32_t i = 0; i < list.Length(); ++i) {
+    const Napi::Value value = list.Get(i);
+    if (!value.IsArray()) return fail(from.Env(), "Expected arrays in `templates`");
+    const Napi::Array stages = value.As<Napi::Array>();
+    std::vector<TemplateEntry> entries(stages.Length());
+    for (std::uint32_t s = 0; s < stages.Length(); ++s) {
+      Napi::Object item;
+      if (!itemOf(stages, s, "templates", &item) || !readInteger(item, "stage", 0, 65535, &entries[s].stage) ||
+          !readInteger(item, "promptTokens", 1, kMaxTokens, &entries[s].promptTokens) ||
+          !readInteger(item, "outputTokens", 1, kMaxTokens, &entries[s].outputTokens)) {
+        return false;
+      }
+    }
+    if (!entries.empty()) out->push_back(std::move(entries));
+  }
+  return true;
+}
+
+bool readInstances(Napi::Object from, std::vector<InstanceSpec>* out) {
+  Napi::Array list;
+  if (!readList(from, "instances", &list)) return false;
+  if (list.Length() > kMaxInstances) return fail(from.Env(), "Too many instances");
+  for (std::uint32_t i = 0; i < list.Length(); ++i) {
+    Napi::Object item;
+    InstanceSpec spec;
+    static constexpr const char* kModes[] = {"prefill-first", "chunked", "decode-share"};
+    int mode = 0;
+    if (!itemOf(list, i, "instances", &item) || !readName(item, "mode", kModes, &mode) ||
+        !readInteger(item, "latency", 0, 65535, &spec.latency) || !readInteger(item, "model", 0, 65535, &spec.model) ||
+        !readInteger(item, "kvTokens", 1, static_cast<double>(kMaxKvTokens), &spec.kvTokens) ||
+        !readInteger(item, "maxSequences", 1, kMaxSequences, &spec.maxSequences)) {
+      return false;
+    }
+    spec.mode = static_cast<EngineMode>(mode);
+    out->push_back(spec);
+  }
+  return true;
+}
+
+bool readPolicy(Napi::Object from, RunOptions* out) {
+  static constexpr const char* kBindings[] = {"at-reveal", "at-credit"};
+  static constexpr const char* kFeedbacks[] = {"boundary", "lease"};
+  static constexpr const char* kKnowledge[] = {"online", "template", "declared", "oracle"};
+  static constexpr const char* kCompat[] = {"none", "hexgen", "hexgen-ticks"};
+  std::string order;
+  std::string placement;
+  int bindingId = 0;
+  int feedback = 0;
+  int knowledge = 0;
+  int compat = 0;
+  if (!readString(from, "order", &order) || !readString(from, "placement", &placement) ||
+      !readName(from, "binding", kBindings, &bindingId) || !readName(from, "feedback", kFeedbacks, &feedback) ||
+      !readName(from, "knowledge", kKnowledge, &knowledge) || !readName(from, "compat", kCompat, &compat) ||
+      !readInteger(from, "lookahead", 0, 1000, &out->lookahead) ||
+      !readInteger(from, "tieSeed", 0, 9007199254740991.0, &out->tieSeed)) {
+    return false;
+  }
+  if (!makeOrder(order, &out->order)) return fail(from.Env(), "Unknown order \"" + order + "\"");
+  if (!makePlacement(placement, &out->placement)) return fail(from.Env(), "Unknown placement \"" + placement + "\"");
+  out->binding = static_cast<Binding>(bindingId);
+  out->feedback = static_cast<Feedback>(feedback);
+  out->knowledge = static_cast<Knowledge>(knowledge);
+  out->compat = static_cast<Compat>(compat);
+
+  const Napi::Value parameters = from.Get("parameters");
+  if (!parameters.IsObject()) return fail(from.Env(), "Expected an object for `parameters`");
+  const Napi::Object values = parameters.As<Napi::Object>();
+  const Napi::Array names = values.GetPropertyNames();
+  for (std::uint32_t i = 0; i < names.Length(); ++i) {
+    const std::string name = names.Get(i).ToString().Utf8Value();
+    double value = 0;
+    if (!readNumber(values, name.c_str(), &value)) return false;
+    const int id = PolicyParameters::find(name);
+    if (id < 0) return fail(from.Env(), "Unknown parameter \"" + name + "\"");
+    if (!out->parameters.set(static_cast<std::uint16_t>(id), value)) {
+      return fail(from.Env(), "Value out of range for parameter \"" + name + "\"");
+    }
+  }
+  return true;
+}
+
+}  // namespace laxity::binding

@@ -1,0 +1,51 @@
+// JavaScript values to the core's plain structs. The facade has validated them; here only what would corrupt memory or
+// make no sense to the core is checked again, with a TypeError that names the field.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "binding/napi_setup.h"
+#include "scheduler/scheduler.h"
+#include "simulator/simulation.h"
+#include "workload/trace.h"
+
+namespace laxity::binding {
+
+/// Throws and returns false on the first problem; every reader below does.
+bool fail(Napi::Env env, const std::string& message);
+
+/// A typed array of exactly this element type, over an ArrayBuffer or a SharedArrayBuffer. `length` in elements.
+/// `present` is false (and nothing thrown) where an optional field is missing.
+struct Column {
+  void* data = nullptr;
+  std::size_t length = 0;
+  bool present = false;
+};
+bool readColumn(Napi::Object from, const char* name, napi_typedarray_type type, bool optional, Column* out);
+
+bool readNumber(Napi::Object from, const char* name, double* out);
+bool readString(Napi::Object from, const char* name, std::string* out);
+bool readTrace(Napi::Object from, TraceColumns* out);
+bool readLatencies(Napi::Object from, std::vector<LatencyModel>* out);
+bool readTemplates(Napi::Object from, std::vector<std::vector<TemplateEntry>>* out);
+bool readInstances(Napi::Object from, std::vector<InstanceSpec>* out);
+
+/// order, placement, binding, feedback, lookahead, knowledge, parameters, tieSeed, compat.
+bool readPolicy(Napi::Object from, RunOptions* out);
+
+/// A name among those of an enum, by position.
+template <std::size_t N>
+bool readName(Napi::Object from, const char* field, const char* const (&names)[N], int* out) {
+  std::string given;
+  if (!readString(from, field, &given)) return false;
+  for (std::size_t i = 0; i < N; ++i) {
+    if (given == names[i]) {
+      *out = static_cast<int>(i);
+      return true;
+    }
+  }
+  return fail(from.Env(), "Unknown value \"" + given + "\" for `" + field + "`");
+}
+
+}  // namespace laxity::binding

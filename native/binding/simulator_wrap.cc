@@ -1,0 +1,165 @@
+#include "binding/simulator_wrap.h"
+
+#include <cstring>
+#include <ctime>
+
+#include "binding/convert.h"
+#include "binding/trace_wrap.h"
+
+namespace laxity::binding {
+namespace {
+
+double threadCpuMs() {
+#ifdef CLOCK_THREAD_CPUTIME_ID
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
+#else
+  return static_cast<double>(std::clock()) * 1e3 / CLOCKS_PER_SEC;
+#endif
+}
+
+template <class T>
+bool output(Napi::Object from, const char* name, napi_typedarray_type type, std::size_t length, T** out) {
+  Column column;
+  if (!readColumn(from, name, type, true, &column)) return false;
+  if (!column.present) return true;
+  if (column.length < length) return fail(from.Env(), std::string("`") + name + "` is too short");
+  *out = static_cast<T*>(column.data);
+  return true;
+}
+
+bool readOutputs(Napi::Object from, const TraceColumns& trace, RunOutputs* out) {
+  Column scales;
+  if (!readColumn(from, "scales", napi_float64_array, true, &scales)) return false;
+  out->scales = {static_cast<const double*>(scales.data), scales.length};
+  if (!output(from, "latencyMs", napi_float64_array, trace.workflows, &out->latencyMs) ||
+      !output(from, "baseMs", napi_float64_array, trace.workflows, &out->baseMs) ||
+      !output(from, "arrivalMs", napi_float64_array, trace.workflows, &out->arrivalMs) ||
+      !output(from, "instance", napi_uint16_array, trace.calls, &out->instance) ||
+      !output(from, "readyMs", napi_float64_array, trace.calls, &out->readyMs) ||
+      !output(from, "leasedMs", napi_float64_array, trace.calls, &out->leasedMs) ||
+      !output(from, "firstTokenMs", napi_float64_array, trace.calls, &out->firstTokenMs) ||
+      !output(from, "finishedMs", napi_float64_array, trace.calls, &out->finishedMs) ||
+      !output(from, "attainment", napi_float64_array, scales.length, &out->attainment) ||
+      !output(from, "control", napi_int32_array, 2, &out->control)) {
+    return false;
+  }
+  if (scales.length > 0 && out->attainment == nullptr) return fail(from.Env(), "`scales` without `attainment`");
+  return true;
+}
+
+bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out) {
+  static constexpr const char* kArrivals[] = {"poisson", "fixed", "trace"};
+  static constexpr const char* kBases[] = {"template", "exclusive"};
+  int arrivals = 0;
+  int base = 0;
+  double seed = 0;
+  double replication = 0;
+  if (!readPolicy(from, out) || !readName(from, "arrivals", kArrivals, &arrivals) ||
+      !readName(from, "sloBase", kBases, &base) || !readNumber(from, "rate", &out->arrivals.rate) ||
+      !readNumber(from, "seed", &seed) || !readNumber(from, "replication", &replication) ||
+      !readNumber(from, "sloScale", &out->sloScale)) {
+    return false;
+  }
+  if (!(out->sloScale > 0 && out->sloScale <= 1e6)) return fail(from.Env(), "`sloScale` out of range");
+  if (!(seed >= 0 && seed <= 9007199254740991.0 && replication >= 0 && replication <= 9007199254740991.0)) {
+    return fail(from.Env(), "`seed` or `replication` out of range");
+  }
+  out->arrivals.process = static_cast<ArrivalProcess>(arrivals);
+  out->arrivals.seed = static_cast<std::uint64_t>(seed);
+  out->arrivals.replication = static_cast<std::uint64_t>(replication);
+  if (trace.arrivalMs != nullptr) out->arrivals.recordedMs = {trace.arrivalMs, trace.workflows};
+  out->sloBase = static_cast<SloBase>(base);
+  out->laws = from.Get("laws").ToBoolean();
+  return true;
+}
+
+Napi::Object resultObject(Napi::Env env, Status status, const RunResult& r, std::uint32_t workflows, double cpuMs) {
+  Napi::Object o = Napi::Object::New(env);
+  o.Set("status", static_cast<int>(status));
+  o.Set("workflows", workflows);
+  o.Set("completed", r.completed);
+  o.Set("calls", static_cast<double>(r.calls));
+  o.Set("rejected", static_cast<double>(r.rejected));
+  o.Set("evictions", static_cast<double>(r.evictions));
+  o.Set("events", static_cast<double>(r.instants));
+  o.Set("makespanMs", toMs(r.makespan));
+  o.Set("meanMs", r.meanMs);
+  o.Set("p50Ms", r.p50Ms);
+  o.Set("p95Ms", r.p95Ms);
+  o.Set("p99Ms", r.p99Ms);
+  o.Set("sloScale95", r.sloScale95);
+  o.Set("throughputPerS", r.throughputPerS);
+  o.Set("cpuMs", cpuMs);
+  return o;
+}
+
+}  // namespace
+
+Napi::Function SimulatorWrap::define(Napi::Env env) {
+  return DefineClass(env, "Simulator",
+                     {InstanceMethod<&SimulatorWrap::run>("run"), InstanceMethod<&SimulatorWrap::record>("record")});
+}
+
+SimulatorWrap::SimulatorWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<SimulatorWrap>(info) {
+  const Napi::Env env = info.Env();
+  if (!info[0].IsObject() || !info[1].IsObject()) {
+    fail(env, "Expected a trace and a cluster");
+    return;
+  }
+  TraceWrap* trace = TraceWrap::Unwrap(info[0].As<Napi::Object>());
+  if (trace == nullptr || !ok(trace->trace().problem().status)) {
+    fail(env, "Expected a bound trace");
+    return;
+  }
+  const Napi::Object cluster = info[1].As<Napi::Object>();
+  if (!readLatencies(cluster, &cluster_.latencies) || !readInstances(cluster, &cluster_.instances) ||
+      !readTemplates(cluster, &cluster_.templates)) {
+    return;
+  }
+  for (const InstanceSpec& spec : cluster_.instances) {
+    if (spec.latency >= cluster_.latencies.size()) {
+      fail(env, "An instance names a latency model that was not given");
+      return;
+    }
+  }
+  traceReference_ = Napi::Persistent(info[0].As<Napi::Object>());
+  trace_ = &trace->trace();
+}
+
+Napi::Value SimulatorWrap::run(const Napi::CallbackInfo& info) { return simulate(info, nullptr); }
+
+Napi::Value SimulatorWrap::record(const Napi::CallbackInfo& info) {
+  EventLog log;
+  const Napi::Value result = simulate(info, &log);
+  if (info.Env().IsExceptionPending()) return info.Env().Undefined();
+  const std::size_t bytes = log.records().size() * sizeof(EventRecord);
+  Napi::Uint8Array data = Napi::Uint8Array::New(info.Env(), bytes);
+  if (bytes > 0) std::memcpy(data.Data(), log.records().data(), bytes);
+  Napi::Object both = Napi::Object::New(info.Env());
+  both.Set("result", result);
+  both.Set("log", data);
+  return both;
+}
+
+Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* log) {
+  const Napi::Env env = info.Env();
+  if (trace_ == nullptr || !info[0].IsObject() || !info[1].IsObject()) {
+    fail(env, "Expected run options and outputs");
+    return env.Undefined();
+  }
+  RunOptions options;
+  RunOutputs outputs;
+  if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options) ||
+      !readOutputs(info[1].As<Napi::Object>(), trace_->columns(), &outputs)) {
+    return env.Undefined();
+  }
+  outputs.log = log;
+  RunResult result;
+  const double before = threadCpuMs();
+  const Status status = laxity::simulate(*trace_, cluster_, options, outputs, &result);
+  return resultObject(env, status, result, trace_->columns().workflows, threadCpuMs() - before);
+}
+
+}  // namespace laxity::binding

@@ -1,0 +1,24 @@
+// A trace and a cluster, ready to run policies over.
+#pragma once
+
+#include "binding/napi_setup.h"
+#include "simulator/simulation.h"
+
+namespace laxity::binding {
+
+class SimulatorWrap : public Napi::ObjectWrap<SimulatorWrap> {
+ public:
+  static Napi::Function define(Napi::Env env);
+  explicit SimulatorWrap(const Napi::CallbackInfo& info);
+
+ private:
+  Napi::Value run(const Napi::CallbackInfo& info);
+  Napi::Value record(const Napi::CallbackInfo& info);
+  Napi::Value simulate(const Napi::CallbackInfo& info, EventLog* log);
+
+  Napi::ObjectReference traceReference_;
+  const Trace* trace_ = nullptr;
+  ClusterSpec cluster_;
+};
+
+}  // namespace laxity::binding

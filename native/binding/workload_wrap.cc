@@ -1,0 +1,71 @@
+#include "binding/workload_wrap.h"
+
+#include "binding/convert.h"
+#include "workload/chess.h"
+
+namespace laxity::binding {
+namespace {
+
+bool readSpec(const Napi::CallbackInfo& info, ChessSpec* out) {
+  if (!info[0].IsObject()) return fail(info.Env(), "Expected the options of a workload");
+  const Napi::Object options = info[0].As<Napi::Object>();
+  double workflows = 0;
+  double preset = 0;
+  double seed = 0;
+  if (!readNumber(options, "workflows", &workflows) || !readNumber(options, "preset", &preset) ||
+      !readNumber(options, "seed", &seed)) {
+    return false;
+  }
+  if (!(workflows >= 1 && workflows <= kMaxChessWorkflows) || !(preset >= 1 && preset <= 3) ||
+      !(seed >= 0 && seed <= 9007199254740991.0)) {
+    return fail(info.Env(), "Workload options out of range");
+  }
+  *out = {static_cast<std::uint32_t>(workflows), static_cast<int>(preset), static_cast<std::uint64_t>(seed)};
+  return ok(chessCheck(*out)) || fail(info.Env(), "Workload options out of range");
+}
+
+template <class T>
+bool writable(Napi::Object from, const char* name, napi_typedarray_type type, std::size_t length, T** out) {
+  Column column;
+  if (!readColumn(from, name, type, false, &column)) return false;
+  if (column.length != length) return fail(from.Env(), std::string("Wrong length of `") + name + "`");
+  *out = static_cast<T*>(column.data);
+  return true;
+}
+
+}  // namespace
+
+Napi::Value chessSize(const Napi::CallbackInfo& info) {
+  ChessSpec spec;
+  if (!readSpec(info, &spec)) return info.Env().Undefined();
+  const ChessSizes sizes = chessSizes(spec);
+  Napi::Object o = Napi::Object::New(info.Env());
+  o.Set("workflows", spec.workflows);
+  o.Set("calls", sizes.calls);
+  o.Set("edges", sizes.edges);
+  return o;
+}
+
+Napi::Value chessFillColumns(const Napi::CallbackInfo& info) {
+  ChessSpec spec;
+  if (!readSpec(info, &spec)) return info.Env().Undefined();
+  if (!info[1].IsObject()) {
+    fail(info.Env(), "Expected the columns to fill");
+    return info.Env().Undefined();
+  }
+  const ChessSizes sizes = chessSizes(spec);
+  const Napi::Object columns = info[1].As<Napi::Object>();
+  ChessColumns out;
+  if (!writable(columns, "firstCall", napi_uint32_array, std::size_t{spec.workflows} + 1, &out.firstCall) ||
+      !writable(columns, "stage", napi_uint16_array, sizes.calls, &out.stage) ||
+      !writable(columns, "promptTokens", napi_uint32_array, sizes.calls, &out.promptTokens) ||
+      !writable(columns, "outputTokens", napi_uint32_array, sizes.calls, &out.outputTokens) ||
+      !writable(columns, "parentOffset", napi_uint32_array, std::size_t{sizes.calls} + 1, &out.parentOffset) ||
+      !writable(columns, "parents", napi_uint32_array, sizes.edges, &out.parents)) {
+    return info.Env().Undefined();
+  }
+  chessFill(spec, out);
+  return info.Env().Undefined();
+}
+
+}  // namespace laxity::binding

@@ -1,0 +1,10 @@
+// Writes the published JSON Schemas from the zod schemas: `npm run schemas`.
+import { writeFileSync } from 'node:fs'
+import { clusterJsonSchema } from '../lib/cluster/schema.ts'
+import { traceJsonSchema } from '../lib/traces/schema.ts'
+
+const schemas = { 'trace.schema.json': traceJsonSchema(), 'cluster.schema.json': clusterJsonSchema() }
+
+for (const [name, schema] of Object.entries(schemas)) {
+  writeFileSync(new URL(`../schemas/${name}`, import.meta.url), `${JSON.stringify(schema, null, 2)}\n`)
+}

@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict'
+import { Readable } from 'node:stream'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { gzipSync } from 'node:zlib'
+import { LaxityError } from '../../../lib/errors.ts'
+import { readTrace } from '../../../lib/traces/read.ts'
+
+const MUTATIONS = 100_000
+const SEED = 20_250_505
+/** Reads in flight: lets gzip use the thread pool. */
+const BATCH = 250
+const SLOWEST_BATCH_MS = 20_000
+
+const jsonl = Buffer.from(
+  [
+    '{"laxity":"trace","version":1,"template":[{"stage":"plan","promptTokens":9,"outputTokens":2}],"stageGroups":{"plan":"1"}}',
+    '{"id":"a","arrivedAtMs":3.5,"tenant":"ä","sloMs":9e3,"calls":[{"id":"y","stage":"act","parents":["x"],"toolGapMs":2,"promptTokens":20,"cachedTokens":8,"outputTokens":5,"predictedTokens":6},{"id":"x","stage":"plan","model":"m","promptTokens":8,"outputTokens":3}]}',
+    '{"id":"b","arrivedAtMs":1,"calls":[{"id":"c0","stage":"plan","promptTokens":7,"outputTokens":2}]}',
+    '',
+  ].join('\n'),
+)
+const hexgen = Buffer.from(
+  JSON.stringify(
+    [
+      [
+        'Information Retriever',
+        'generate_candidate_llama-agent',
+        'generate_candidate_llama-agent',
+        'evaluate',
+      ],
+      ['revise'],
+    ].map((steps) => ({
+      Text2SQLRequest: steps.map((step, i) => ({ step, input_length: 30 + i, output_length: 7 })),
+    })),
+    null,
+    1,
+  ),
+)
+const bases = [jsonl, hexgen, gzipSync(jsonl), gzipSync(hexgen)]
+
+/** Pieces that mean something to a parser. */
+const FRAGMENTS = [
+  '{',
+  '}',
+  '[',
+  ']',
+  '"',
+  ',',
+  ':',
+  '\n',
+  '\\',
+  '\\u',
+  '-',
+  '1e999',
+  'NaN',
+  'null',
+  '0.5',
+  '\u0000',
+  '{}',
+  '[]',
+  '\ufeff',
+  '"id":"a"',
+].map((text) => Buffer.from(text))
+
+/** mulberry32: draws whole numbers below n. */
+function generator(seed: number): (n: number) => number {
+  let state = seed >>> 0
+  return (n) => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let t = Math.imul(state ^ (state >>> 15), 1 | state)
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+    return ((t ^ (t >>> 14)) >>> 0) % n
+  }
+}
+
+function mutate(bytes: Buffer, draw: (n: number) => number): Buffer {
+  if (bytes.length === 0) return bytes
+  const at = draw(bytes.length)
+  const end = at + draw(Math.min(bytes.length - at, 40) + 1)
+  switch (draw(6)) {
+    case 0: {
+      const copy = Buffer.from(bytes)
+      copy[at]! ^= 1 << draw(8)
+      return copy
+    }
+    case 1:
+      return bytes.subarray(0, at)
+    case 2:
+      return Buffer.concat([bytes.subarray(0, at), bytes.subarray(end)])
+    case 3:
+      return Buffer.concat([bytes.subarray(0, end), bytes.subarray(at)])
+    case 4: {
+      const noise = Buffer.from(Array.from({ length: 1 + draw(8) }, () => draw(256)))
+      return Buffer.concat([bytes.subarray(0, at), noise, bytes.subarray(at)])
+    }
+    default:
+      return Buffer.concat([bytes.subarray(0, at), FRAGMENTS[draw(FRAGMENTS.length)]!, bytes.subarray(at)])
+  }
+}
+
+function heapAfterCollection(): number {
+  setFlagsFromString('--expose-gc')
+  runInNewContext('gc')()
+  return process.memoryUsage().heapUsed
+}
+
+/** A hanging read leaves the event loop idle or busy; the timer catches the first, mocha's timeout the second. */
+async function withinTime(work: Promise<unknown>, inputs: () => string): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`hangs on one of (base64):\n${inputs()}`)), SLOWEST_BATCH_MS)
+  })
+  await Promise.race([work, late]).finally(() => clearTimeout(timer))
+}
+
+describe('mutated traces', () => {
+  // Most reads fail, and most of their time would go into stacks.
+  const { stackTraceLimit } = Error
+  before(() => {
+    Error.stackTraceLimit = 2
+  })
+  after(() => {
+    Error.stackTraceLimit = stackTraceLimit
+  })
+
+  it(`${MUTATIONS} mutations never crash, hang or leak, and fail only with coded errors`, async function () {
+    this.timeout(300_000)
+    const draw = generator(SEED)
+    const outcomes = new Map<string, number>()
+    const pending = new Set<Buffer>()
+
+    const attempt = async (): Promise<void> => {
+      const base = bases[draw(bases.length)]!
+      let bytes: Buffer = base
+      for (let edits = 1 + draw(3); edits > 0; edits--) bytes = mutate(bytes, draw)
+      const cut = draw(bytes.length + 1)
+      const chunks = draw(2) === 0 ? [bytes] : [bytes.subarray(0, cut), bytes.subarray(cut)]
+      pending.add(bytes)
+      let outcome = 'read'
+      try {
+        const table = await readTrace(Readable.from(chunks))
+        assert.ok(table.workflows > 0 && table.calls >= table.workflows)
+      } catch (error) {
+        const input = bytes.toString('base64')
+        assert.ok(
+          error instanceof LaxityError,
+          `${(error as Error)?.stack ?? error}\ninput (base64): ${input}`,
+        )
+        outcome = error.code
+      }
+      pending.delete(bytes)
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+    }
+
+    let heap = 0
+    for (let done = 0; done < MUTATIONS; done += BATCH) {
+      const attempts = Array.from({ length: Math.min(BATCH, MUTATIONS - done) }, attempt)
+      await withinTime(Promise.all(attempts), () =>
+        [...pending].map((bytes) => bytes.toString('base64')).join('\n'),
+      )
+      if (done === BATCH * 40) heap = heapAfterCollection()
+    }
+    const growth = heapAfterCollection() - heap
+    assert.ok(growth < 2 ** 24, `the heap grew by ${growth} bytes`)
+    // Else the mutations would test too little.
+    for (const code of [
+      'read',
+      'ERR_LAXITY_SYNTAX',
+      'ERR_LAXITY_FIELD',
+      'ERR_LAXITY_GZIP',
+      'ERR_LAXITY_UTF8',
+    ]) {
+      assert.ok((outcomes.get(code) ?? 0) > MUTATIONS / 1000, `${code}: ${outcomes.get(code)}`)
+    }
+  })
+})

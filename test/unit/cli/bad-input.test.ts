@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { laxity } from './shared.ts'
+
+const HEADER = '{"laxity":"trace","version":1}\n'
+const CALL = { id: 'a', stage: 's', promptTokens: 10, outputTokens: 2 }
+
+function workflow(...calls: object[]): string {
+  return `${HEADER}${JSON.stringify({ id: 'w', calls })}\n`
+}
+
+/** Each gives one line with a code and the place, status 2, and nothing on standard output or disk. */
+describe('bad input on the command line', () => {
+  let folder: string
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), 'laxity-cli-'))
+  })
+  after(() => rmSync(folder, { recursive: true }))
+
+  async function refused(args: string[], code: string, message: RegExp): Promise<void> {
+    const { status, stdout, stderr } = await laxity(...args)
+    assert.equal(stdout, '')
+    assert.match(stderr, /^laxity: [^\n]+ \[ERR_LAXITY_[A-Z0-9_]+\]\n$/)
+    assert(stderr.endsWith(`[${code}]\n`), stderr)
+    assert.match(stderr, message)
+    assert(!stderr.includes('    at '), 'a stack trace')
+    assert.equal(status, 2)
+  }
+
+  const traces: [name: string, content: string | Uint8Array, code: string, message: RegExp][] = [
+    ['truncated', workflow(CALL).slice(0, -20), 'ERR_LAXITY_SYNTAX', /truncated:2/],
+    ['bad gzip', gzipSync(workflow(CALL)).subarray(0, 40), 'ERR_LAXITY_GZIP', /bad gzip/],
+    ['not UTF-8', Buffer.from([...Buffer.from(HEADER), 0x7b, 0xff, 0x0a]), 'ERR_LAXITY_UTF8', /not UTF-8/],
+    ['unknown field', workflow({ ...CALL, prompts: 1 }), 'ERR_LAXITY_FIELD', /:2: calls\[0\]\.prompts/],
+    ['negative', workflow({ ...CALL, promptTokens: -1 }), 'ERR_LAXITY_FIELD', /calls\[0\]\.promptTokens.*-1/],
+    ['NaN', workflow(CALL).replace('10', 'NaN'), 'ERR_LAXITY_FIELD', /promptTokens.*NaN/],
+    ['huge', workflow({ ...CALL, outputTokens: 1e300 }), 'ERR_LAXITY_FIELD', /outputTokens.*1e\+300/],
+    ['fractional', workflow({ ...CALL, outputTokens: 1.5 }), 'ERR_LAXITY_FIELD', /outputTokens.*1\.5/],
+    [
+      'cycle',
+      workflow({ ...CALL, parents: ['b'] }, { ...CALL, id: 'b', parents: ['a'] }),
+      'ERR_LAXITY_CYCLE',
+      /:2/,
+    ],
+    ['unknown parent', workflow({ ...CALL, parents: ['x'] }), 'ERR_LAXITY_PARENT', /"x"/],
+    ['duplicate', workflow(CALL, CALL), 'ERR_LAXITY_DUPLICATE', /"a"/],
+    ['empty', '', 'ERR_LAXITY_EMPTY', /empty/],
+    ['no workflows', HEADER, 'ERR_LAXITY_EMPTY', /no workflows/],
+  ]
+  for (const [name, content, code, message] of traces) {
+    it(`a trace: ${name}`, async () => {
+      const path = join(folder, name)
+      const output = join(folder, 'out.jsonl')
+      writeFileSync(path, content)
+      await refused(['convert', path, output], code, message)
+      assert(!existsSync(output))
+      assert(readdirSync(folder).every((file) => !file.endsWith('.tmp')))
+    })
+  }
+
+  it('a trace: unreadable', () => refused(['tune', join(folder, 'absent')], 'ERR_LAXITY_FILE', /absent/))
+
+  it('a call larger than every KV cache', async () => {
+    const path = join(folder, 'large')
+    writeFileSync(path, workflow({ ...CALL, id: 'big', promptTokens: 99_000_000 }))
+    await refused(['tune', path], 'ERR_LAXITY_NEVER_FITS', /Call big of workflow w never fits/)
+  })
+
+  const cluster = (content: object) => {
+    const path = join(folder, 'cluster.json')
+    writeFileSync(path, JSON.stringify(content))
+    return path
+  }
+
+  it('no instances', () =>
+    refused(
+      ['tune', 'chess:1:2', '--cluster', cluster({ instances: [] })],
+      'ERR_LAXITY_EMPTY',
+      /instances: No inst/,
+    ))
+
+  it('an unknown GPU, with other problems of the file', () =>
+    refused(
+      [
+        'tune',
+        'chess:1:2',
+        '--cluster',
+        cluster({ instances: [{ gpu: 'a60000' }, { gpu: 'l40s', count: 0 }] }),
+      ],
+      'ERR_LAXITY_FIELD',
+      /2 problems: .*instances\[1\]\.count.*instances\[0\]\.gpu: Unknown GPU "a60000"; did you mean "A6000"\?/,
+    ))
+
+  const options: [args: string[], message: RegExp][] = [
+    [['tune', 'chess:1:2', '--alpha', '0:1.5:0.5'], /`--alpha`, got 1\.5/],
+    [['simulate', 'chess:1:2', '--alpha', '-0.1'], /from 0 to 1 for `--alpha`, got -0\.1/],
+    [['tune', 'chess:1:2', '--rate', '0'], /`--rate`, got 0 \(number\)/],
+    [['simulate', 'chess:1:2', '--rate', 'fast'], /`--rate`, got "fast" \(string\)/],
+    [
+      ['tune', 'chess:1:2', '--order', 'urgenci', '--rate', '-1'],
+      /2 problems: .*did you mean "urgency".*`--rate`/,
+    ],
+    [['tune', 'chess:1:2', '--arrivals', 'trace'], /needs a trace that records arrivals/],
+    [['tune', 'chess:4'], /`trace`, got "chess:4"/],
+    [['tune', 'chess:1:2', '--objective', 'p50'], /objective.*p95/],
+    [['tune', 'chess:1:2', '--arrivals', 'fixed', '--replications', '3'], /Expected 1 for `--replications`/],
+    [['tune'], /missing required argument 'trace'/],
+    [['tune', 'chess:1:2', '--rat', '1'], /unknown option '--rat' \(Did you mean --rate\?\)/],
+    [['tun'], /unknown command 'tun' \(Did you mean tune\?\)/],
+    [['simulate', 'chess:1:2', 'chess:3'], /too many arguments/],
+  ]
+  for (const [args, message] of options) {
+    it(`options: ${args.join(' ')}`, () => refused(args, 'ERR_LAXITY_OPTION', message))
+  }
+})
