@@ -7,7 +7,6 @@ import { fileURLToPath } from 'node:url'
  * they return a status, which `errors.ts` turns into one coded error.
  */
 export interface NativeAddon {
-  readonly version: string
   /** Registered names, in registry order. */
   readonly orders: readonly string[]
   readonly placements: readonly string[]
@@ -18,7 +17,8 @@ export interface NativeAddon {
 
   Trace: new (columns: TraceColumns) => NativeTrace
   Simulator: new (trace: NativeTrace, cluster: NativeCluster) => NativeSimulator
-  Scheduler: new (config: NativeSchedulerConfig, ring: SharedArrayBuffer) => NativeScheduler
+  Scheduler: new (config: NativeSchedulerConfig, ring: Uint8Array) => NativeScheduler
+  readonly eventLayout: EventLayout
 
   /** Sizes of a generated CHESS-like workload, so that the caller can allocate the columns. */
   chessSize(options: ChessOptions): { workflows: number; calls: number; edges: number }
@@ -194,10 +194,38 @@ export interface NativeSchedulerConfig {
 }
 
 export interface NativeScheduler {
-  /** Drains the ring's records [from, to), then decides at tMs of the last. Returns the number of decisions, or −status. */
+  /**
+   * Drains the ring, applies its events in the contract's order and decides once at the t of the last. Returns the
+   * number of decisions, −1 if the ring was empty, −2 if its counters make no sense.
+   */
   decide(): number
-  /** Decisions of the last `decide`, a view over one preallocated buffer. */
+  /** Decisions of the last `decide`, `eventLayout.decisionBytes` each. */
   readonly decisions: Uint8Array
+  /** Events the last `decide` refused: pairs (record number, status). */
+  readonly refusals: Uint32Array
+  /** When a timer event is wanted; null = never. */
+  readonly nextWakeMs: number | null
+  /** Applies a whole log natively and compares its decisions byte for byte. */
+  applyLog(records: Uint8Array): { decisions: number; firstMismatch: number }
+  /** Derives the ledger again from the calls and compares (tests). */
+  audit(): boolean
+}
+
+export interface EventField {
+  readonly name: string
+  readonly offset: number
+  readonly type: 'u8' | 'u16' | 'u32' | 'i16' | 'i32' | 'i64' | 'u64' | 'f64'
+}
+
+/** `native/scheduler/events.h`, as the addon was compiled. */
+export interface EventLayout {
+  readonly recordBytes: number
+  readonly decisionBytes: number
+  readonly inlineParents: number
+  readonly parentsOffset: number
+  readonly moreParents: number
+  readonly moreParentsOffset: number
+  readonly kinds: readonly { readonly name: string; readonly id: number; readonly fields: readonly EventField[] }[]
 }
 
 function load(): NativeAddon {

@@ -232,6 +232,7 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   const std::uint32_t slot = e.call.slot;
   Call& c = graph_.call(slot);
   Workflow& w = graph_.workflow(c.workflow);
+  if (config_.callTies == CallTies::kRevealOrder) c.rank = revealNumber_++;
   c.stage = e.stage;
   c.model = e.model;
   c.sequences = e.sequences;

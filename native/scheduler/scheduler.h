@@ -30,6 +30,9 @@ enum class Feedback : std::uint8_t { kBoundary, kLease };
 /// How much KV a call needs. kPrompt16: HexGen-Flow's simulator, the prompt in 16-token blocks, output never charged.
 enum class KvNeed : std::uint8_t { kPromptAndOutput, kPrompt16 };
 
+/// The tail of every tie between calls. kRevealOrder: HexGen-Flow's simulator, whose queues append in list order.
+enum class CallTies : std::uint8_t { kWorkflowThenReveal, kRevealOrder };
+
 struct SchedulerConfig {
   Order order;
   Placement placement;
@@ -39,6 +42,7 @@ struct SchedulerConfig {
   bool useTemplates = true;      ///< knowledge `template`
   FirstToken firstToken = FirstToken::kFromPrefill;
   KvNeed kvNeed = KvNeed::kPromptAndOutput;
+  CallTies callTies = CallTies::kWorkflowThenReveal;
   std::uint64_t tieSeed = 0;
   PolicyParameters parameters;
   std::vector<LatencyModel> latencies;
@@ -204,6 +208,7 @@ class Scheduler {
   std::vector<Decision> decisions_;
   std::vector<Decision> rejected_;        ///< since the last decide
   std::uint64_t leaseNumber_ = 0;
+  std::uint64_t revealNumber_ = 0;
 
   IndexedHeap timers_;                    ///< key = -due time, slot = index into timerCalls_
   std::vector<Timer> timerCalls_;

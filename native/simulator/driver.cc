@@ -4,6 +4,8 @@
 #include <atomic>
 #include <limits>
 
+#include "simulator/hexgen_clock.h"
+
 namespace laxity {
 
 SchedulerConfig schedulerConfig(const ClusterSpec& cluster, const RunOptions& options) {
@@ -16,6 +18,7 @@ SchedulerConfig schedulerConfig(const ClusterSpec& cluster, const RunOptions& op
   config.useTemplates = options.knowledge == Knowledge::kTemplate;
   config.firstToken = options.compat == Compat::kNone ? FirstToken::kFromPrefill : FirstToken::kFromDecode;
   config.kvNeed = options.compat == Compat::kNone ? KvNeed::kPromptAndOutput : KvNeed::kPrompt16;
+  if (options.compat != Compat::kNone) config.callTies = CallTies::kRevealOrder;
   config.tieSeed = options.tieSeed;
   config.parameters = options.parameters;
   if (options.compat != Compat::kNone) config.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit), 0.95);
@@ -344,8 +347,8 @@ Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions
     if (column != nullptr) std::fill_n(column, calls, std::numeric_limits<double>::quiet_NaN());
   }
   if (outputs.instance != nullptr) std::fill_n(outputs.instance, calls, std::uint16_t{0xffff});
-  Driver driver(trace, cluster, options, outputs);
-  return driver.run(result);
+  if (options.compat == Compat::kHexgenTicks) return HexgenClock(trace, cluster, options, outputs).run(result);
+  return Driver(trace, cluster, options, outputs).run(result);
 }
 
 }  // namespace laxity

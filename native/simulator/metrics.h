@@ -18,10 +18,12 @@ class Metrics {
     base_[workflow] = base;
     if (t < first_) first_ = t;
   }
+  /// Call when the workflow completes; where its sinks end out of order, once for each.
   void completed(std::uint32_t workflow, Nanos arrival, Nanos t) {
+    if (latency_[workflow] == kNever) ++completed_;
+    else if (t - arrival < latency_[workflow]) return;
     latency_[workflow] = t - arrival;
     if (t > last_) last_ = t;
-    ++completed_;
   }
 
   void summarise(const RunOutputs& outputs, RunResult* result);
