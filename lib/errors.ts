@@ -26,7 +26,7 @@ export class LaxityError extends Error {
   readonly place: string | undefined
 
   constructor(code: ErrorCode, message: string, place?: string, options?: ErrorOptions) {
-    super(place === undefined ? message : `${place}: ${message}`, options)
+    super(place === undefined || message.includes(`\`${place}\``) ? message : `${place}: ${message}`, options)
     this.code = code
     this.place = place
   }

@@ -83,9 +83,8 @@ export function createProgram(context: Context): Command {
     .command('replay')
     .description('Feed a log to the scheduler again and compare every decision.')
     .argument('<log>', 'written by `laxity simulate --log`')
-    .option('--policy <name>', 'decide by another policy and count the differences')
     .option('--json', 'one JSON document on standard output')
-    .addHelpText('after', examples(['replay run.jsonl', 'replay run.jsonl --policy vllm']))
+    .addHelpText('after', examples(['replay run.jsonl', 'replay run.jsonl --json']))
     .action(async (log: string, flags: ReplayFlags) => {
       const { replay } = await import('./replay.ts')
       await replay(log, flags, context)

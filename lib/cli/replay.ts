@@ -2,32 +2,25 @@ import { LaxityError } from '../errors.ts'
 import type { Context } from './context.ts'
 
 export interface ReplayFlags {
-  policy?: string
   json?: boolean
 }
 
-/**
- * Replays a log. Under its own policy every decision must match (else ERR_LAXITY_LOG); under another one the
- * differences are the answer.
- */
+/** Replays a log: every decision must be made again, byte for byte (else ERR_LAXITY_LOG). */
 export async function replay(path: string, flags: ReplayFlags, context: Context): Promise<void> {
   const { replayLog } = await import('../scheduler/replay.ts')
-  const { policy } = flags
-  const result = await replayLog(path, policy === undefined ? {} : { policy })
+  const result = await replayLog(path)
   const { decisions, matched, firstMismatch } = result
-  if (policy === undefined && matched !== decisions) {
-    const at = firstMismatch === undefined ? '' : `; the first at decision ${JSON.stringify(firstMismatch)}`
+  if (matched !== decisions || firstMismatch !== undefined) {
     throw new LaxityError(
       'ERR_LAXITY_LOG',
-      `${decisions - matched} of ${decisions} decisions differ${at}`,
-      path,
+      `${decisions - matched} of ${decisions} decisions differ from the log`,
+      `${path}:${firstMismatch}`,
     )
   }
   if (flags.json) {
-    await context.print(`${JSON.stringify({ command: 'replay', ...(policy && { policy }), ...result })}\n`)
+    await context.print(`${JSON.stringify({ command: 'replay', ...result })}\n`)
     return
   }
   const { count } = await import('../report/units.ts')
-  const under = policy === undefined ? '' : ` under ${policy}`
-  await context.print(`${path}: ${count(matched)} of ${count(decisions)} decisions match${under}\n`)
+  await context.print(`${path}: all ${count(decisions)} decisions match\n`)
 }

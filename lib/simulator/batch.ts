@@ -1,5 +1,6 @@
 import type { NativeOutputs } from '../native.ts'
 import {
+  CANCELLED,
   type Cache,
   type Chunk,
   type ChunkResult,

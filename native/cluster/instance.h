@@ -17,13 +17,14 @@ struct InstanceSpec {
   EngineMode mode = EngineMode::kPrefillFirst;
   std::uint16_t model = 0;
   std::uint16_t latency = 0;       ///< index of its latency model
+  std::uint16_t reserved = 0;      ///< no padding: specifications are logged as bytes
   std::uint32_t maxSequences = 1;  ///< running at once, 1 .. kMaxSequences
   std::int64_t kvTokens = 0;       ///< KV capacity, tokens, 1 .. kMaxKvTokens
   friend bool operator==(const InstanceSpec&, const InstanceSpec&) = default;
 };
 
 inline constexpr std::uint32_t kMaxSequences = 65'535;
-inline constexpr std::int64_t kMaxKvTokens = 1'000'000'000'000;
+inline constexpr std::int64_t kMaxKvTokens = 10'000'000'000;
 inline constexpr std::uint32_t kMaxInstances = 65'535;
 
 enum class Condition : std::uint8_t {

@@ -45,11 +45,7 @@ Status LatencyModel::table(std::vector<PrefillKnot> knots, const LatencyConstant
   return Status::kOk;
 }
 
-Nanos LatencyModel::prefill(std::uint32_t newTokens, std::uint32_t cachedTokens) const {
-  (void)cachedTokens;  // constants and tables price the new tokens alone
-  if (knots_.empty()) {
-    return std::max<Nanos>(1, roundFine(FineSum{prefillPerToken_} * newTokens + prefillBase_));
-  }
+Nanos LatencyModel::prefillFromKnots(std::uint32_t newTokens) const {
   const auto above = std::lower_bound(knots_.begin(), knots_.end(), newTokens,
                                       [](const PrefillKnot& k, std::uint32_t n) { return k.tokens < n; });
   const PrefillKnot& edge = above == knots_.end() ? knots_.back() : *above;
@@ -64,7 +60,7 @@ Nanos LatencyModel::prefill(std::uint32_t newTokens, std::uint32_t cachedTokens)
   return below.time + roundFine(rise);
 }
 
-Nanos LatencyModel::decodeAlone(std::int64_t context, std::int64_t steps) const {
+Nanos LatencyModel::decodeAcross(std::int64_t context, std::int64_t steps) const {
   FineSum total = 0;
   while (steps > 0) {
     const DecodePiece now = piece(1, context);

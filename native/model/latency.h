@@ -20,9 +20,10 @@ struct DecodePiece {
 
   FineSum at(std::int64_t context) const { return base + FineSum{perContext} * context; }
 
-  /// Exact sum of `n` iterations of `batch` sequences: the context grows by `batch` with each.
+  /// Exact sum of `n` < 2^32 iterations of `batch` sequences: the context grows by `batch` with each.
   FineSum sum(std::int64_t context, std::int64_t batch, std::int64_t n) const {
-    return FineSum{n} * at(context) + FineSum{perContext} * batch * (FineSum{n} * (n - 1) / 2);
+    const std::int64_t steps = n * (n - 1) / 2;  // the context grows by batch * steps in all
+    return FineSum{base} * n + FineSum{perContext} * (context * n) + FineSum{perContext * batch} * steps;
   }
 };
 
@@ -50,7 +51,12 @@ class LatencyModel {
   static Status table(std::vector<PrefillKnot> knots, const LatencyConstants& constants, LatencyModel* out);
 
   /// Time of a whole prefill that computes `newTokens` on top of `cachedTokens` already present. At least 1 ns.
-  Nanos prefill(std::uint32_t newTokens, std::uint32_t cachedTokens) const;
+  Nanos prefill(std::uint32_t newTokens, std::uint32_t cachedTokens) const {
+    (void)cachedTokens;  // constants and tables price the new tokens alone
+    if (!knots_.empty()) return prefillFromKnots(newTokens);
+    const Nanos time = roundFine(FineSum{prefillPerToken_} * newTokens + prefillBase_);
+    return time > 1 ? time : 1;
+  }
 
   /// The piece that holds for `batch` >= 1 sequences at `context` tokens in all.
   DecodePiece piece(std::uint32_t batch, std::int64_t context) const {
@@ -59,12 +65,19 @@ class LatencyModel {
   }
 
   /// `steps` iterations of one sequence alone, starting with `context` tokens; rounded once.
-  Nanos decodeAlone(std::int64_t context, std::int64_t steps) const;
+  Nanos decodeAlone(std::int64_t context, std::int64_t steps) const {
+    const DecodePiece first = piece(1, context);
+    if (first.contextEnd - context >= steps) return roundFine(first.sum(context, 1, steps));
+    return decodeAcross(context, steps);
+  }
 
   friend bool operator==(const LatencyModel& a, const LatencyModel& b);
 
  private:
   static constexpr std::int64_t kUnbounded = INT64_MAX;
+
+  Nanos prefillFromKnots(std::uint32_t newTokens) const;
+  Nanos decodeAcross(std::int64_t context, std::int64_t steps) const;
 
   Fine prefillBase_ = 0;
   Fine prefillPerToken_ = 0;

@@ -77,6 +77,7 @@ class PlacementView {
   Estimate estimate(std::uint32_t m) const {
     const Instance& i = cluster.at(m);
     Estimate e = estimates[i.hardwareClass];
+    if (!call.hasCached) return e;
     for (const CachedPrefix& cached : call.cached) {
       if (cached.instance != m || cached.tokens == 0) continue;
       const Nanos whole = e.prefill;
@@ -130,6 +131,7 @@ class PlacementView {
  private:
   template <class Visit>
   void eachHolder(Visit&& visit) const {
+    if (!call.hasCached) return;
     for (const CachedPrefix& cached : call.cached) {
       if (cached.tokens > 0 && cached.instance < cluster.size() && eligible(cached.instance)) visit(cached.instance);
     }

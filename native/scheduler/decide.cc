@@ -7,7 +7,7 @@
 
 namespace laxity {
 
-Status Scheduler::place(Nanos t) {
+Status Scheduler::placeAll(Nanos t) {
   const Status advanced = advance(t);
   if (!ok(advanced)) return advanced;
   fireTimers();
@@ -31,7 +31,7 @@ Status Scheduler::place(Nanos t) {
 std::span<const Decision> Scheduler::decide(Nanos t) {
   decisions_.clear();
   if (!ok(place(t))) return {};
-  decisions_.swap(rejected_);
+  if (!rejected_.empty()) decisions_.swap(rejected_);
   if (!touched_.empty()) {
     if (config_.binding == Binding::kAtReveal) leaseFromOwnQueues();
     else leaseFromSharedQueues();
@@ -289,6 +289,7 @@ void Scheduler::assign(std::uint32_t slot, std::uint32_t instance) {
   Instance& m = cluster_.at(instance);
   Estimate e = estimates(slot)[m.hardwareClass];
   for (const CachedPrefix& cached : c.cached) {
+    if (!c.hasCached) break;
     if (cached.instance != instance || cached.tokens == 0 || cached.tokens >= c.promptTokens) continue;
     const Nanos whole = e.prefill;
     e.prefill = cluster_.latency(m).prefill(c.promptTokens - cached.tokens, cached.tokens);
@@ -373,9 +374,15 @@ bool Scheduler::gateOpen(std::uint32_t instance) {
   return true;
 }
 
+bool Scheduler::nothingWaits(std::uint32_t instance) const {
+  return config_.binding == Binding::kAtReveal ? queues_[instance].empty()
+                                               : shared_[cluster_.at(instance).spec.model].empty();
+}
+
+/// Without a waiting call there is nothing to consider; the one that comes next touches again.
 void Scheduler::touch(std::uint32_t instance) {
   Instance& m = cluster_.at(instance);
-  if (m.touched) return;
+  if (m.touched || nothingWaits(instance)) return;
   m.touched = true;
   touched_.push_back(instance);
 }

@@ -31,13 +31,6 @@ Scheduler::Scheduler(SchedulerConfig config)
   for (auto& entries : config_.templates) templates_.emplace_back(entries);
 }
 
-Status Scheduler::advance(Nanos t) {
-  if (t < 0 || t > kMaxTime) return Status::kBadTime;
-  if (t < now_) return Status::kClockBackwards;
-  now_ = t;
-  return Status::kOk;
-}
-
 Status Scheduler::findAttempt(const CallAttempt& a) const {
   const Status found = graph_.findCall(a.call);
   if (!ok(found)) return found;
@@ -57,6 +50,7 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
     if (!ok(added)) return added;
     if (queues_.size() < cluster_.size()) queues_.resize(cluster_.size());
     if (shared_.size() <= e.spec.model) shared_.resize(std::size_t{e.spec.model} + 1);
+    cacheClasses();
     if (cluster_.classes().size() != classes) reestimateAll();
     priceTemplates();
   }
@@ -85,6 +79,7 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
     default:
       return Status::kBadValue;
   }
+  cacheClasses();
   if (!m.accepts()) requeueAll(e.instance);
   if (e.change == InstanceChange::kRemove) rejectStranded(m.spec.model);
   touch(e.instance);
@@ -130,6 +125,7 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
   if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kSetParameter)) r->setParameter = e;
   config_.parameters = changed;
+  cacheClasses();
   return Status::kOk;
 }
 
@@ -243,6 +239,7 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   c.predictedHigh = std::max(e.predictedHigh, e.predictedTokens);
   c.cached[0] = e.cached[0];
   c.cached[1] = e.cached[1];
+  c.hasCached = e.cached[0].instance != kNoSlot || e.cached[1].instance != kNoSlot;
   c.remaining = e.remaining;
   estimateCall(slot);
   meanSum_ += c.mean;
@@ -456,19 +453,26 @@ void Scheduler::estimateCall(std::uint32_t slot) {
   const std::int64_t need = kvNeed(c);
   Estimate* out = &estimates_[slot * stride_];
   ClusterMean mean;
-  const auto& classes = cluster_.classes();
-  for (std::size_t k = 0; k < classes.size(); ++k) {
-    const InstanceSpec& spec = classes[k].spec;
-    if (spec.model != c.model || need > kvRoom(spec) || c.sequences > spec.maxSequences) {
-      out[k] = {0, kNever};
+  for (const ClassTerms& k : classTerms_) {
+    Estimate& e = *out++;
+    if (k.model != c.model || need > k.kvRoom || c.sequences > k.maxSequences) {
+      e = {0, kNever};
       continue;
     }
-    const LatencyModel& latency = cluster_.latency(classes[k]);
-    const Nanos prefill = latency.prefill(c.promptTokens, 0);
-    out[k] = {prefill, prefill + decodeTime(latency, config_.firstToken, c.promptTokens, c.predictedTokens)};
-    mean.add(out[k].exec, classes[k].present);
+    e.prefill = k.latency->prefill(c.promptTokens, 0);
+    e.exec = e.prefill + decodeTime(*k.latency, config_.firstToken, c.promptTokens, c.predictedTokens);
+    mean.add(e.exec, k.present);
   }
-  c.mean = std::max<Nanos>(1, mean.value());
+  const Nanos value = mean.value();
+  c.mean = value > 1 ? value : 1;
+}
+
+/// Call whenever the cluster or a limit changes.
+void Scheduler::cacheClasses() {
+  classTerms_.clear();
+  for (const HardwareClass& k : cluster_.classes()) {
+    classTerms_.push_back({&cluster_.latency(k), kvRoom(k.spec), k.spec.maxSequences, k.present, k.spec.model});
+  }
 }
 
 void Scheduler::reestimateAll() {

@@ -79,7 +79,10 @@ class Scheduler {
 
   /// First half of decide: keys and placements. Idempotent. A driver that reports boundaries calls it to learn which
   /// instances are touched; decide calls it otherwise.
-  Status place(Nanos t);
+  Status place(Nanos t) {
+    if (ready_.empty() && dirty_.empty() && homeless_.empty() && timers_.empty()) return advance(t);
+    return placeAll(t);
+  }
 
   /// The span stays valid until the next event.
   std::span<const Decision> decide(Nanos t);
@@ -106,7 +109,13 @@ class Scheduler {
   void setLog(EventLog* log) { log_ = log; }
 
  private:
-  Status advance(Nanos t);
+  Status advance(Nanos t) {
+    if (t < now_) return Status::kClockBackwards;
+    if (t > kMaxTime) return Status::kBadTime;
+    now_ = t;  // never negative: it starts at 0
+    return Status::kOk;
+  }
+  Status placeAll(Nanos t);
   Status findAttempt(const CallAttempt& a) const;
   EventRecord* tap(Nanos t, EventKind kind) { return log_ == nullptr ? nullptr : &log_->add(t, kind); }
   void logReveal(Nanos t, const Reveal& e, std::span<const Ref> parents);
@@ -114,6 +123,7 @@ class Scheduler {
   // calls
   void estimateCall(std::uint32_t slot);
   void reestimateAll();
+  void cacheClasses();
   const Estimate* estimates(std::uint32_t slot) const { return &estimates_[slot * stride_]; }
   std::int64_t kvNeed(const Call& c) const;
   std::int64_t kvLimit(const InstanceSpec& spec) const;
@@ -134,6 +144,7 @@ class Scheduler {
   void release(std::uint32_t slot);
   bool hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences) const;
   bool gateOpen(std::uint32_t instance);
+  bool nothingWaits(std::uint32_t instance) const;
   void touch(std::uint32_t instance);
   void touchQueue(std::uint32_t instance);
   void touchSharers(std::uint16_t model);
@@ -188,6 +199,16 @@ class Scheduler {
   std::vector<StageTemplate> templates_;
   std::uint64_t pricedRevision_ = ~std::uint64_t{0};
   Nanos now_ = 0;
+
+  /// What an estimate needs of a hardware class, in one place.
+  struct ClassTerms {
+    const LatencyModel* latency;
+    std::int64_t kvRoom;
+    std::uint32_t maxSequences;
+    std::uint32_t present;
+    std::uint16_t model;
+  };
+  std::vector<ClassTerms> classTerms_;
 
   std::size_t stride_ = 0;
   std::vector<Estimate> estimates_;       ///< [call slot][class]

@@ -97,13 +97,14 @@ Status Driver::instant(Nanos t) {
   reveals_.clear();
   ended_.clear();
   opened_.clear();
-  engineEvents(t);
-  arrive(t);
-  arrivalEvents(t);
-  toolsDone(t);
+  if (!due_.empty()) engineEvents(t);
+  if (nextArrival_ <= t) {
+    arrive(t);
+    arrivalEvents(t);
+  }
+  if (!gaps_.empty()) toolsDone(t);
   for (const Gap& g : reveals_) revealCall(g.index, g.row, t, false);
-  closeAll(t);
-  if (scheduler_.nextWake() <= t) check(scheduler_.timer(t));
+  if (!ended_.empty()) closeAll(t);
   check(scheduler_.place(t));
   if (options_.feedback == Feedback::kBoundary) reportBoundaries(t);
   carryOut(scheduler_.decide(t), t);
@@ -296,10 +297,9 @@ void Driver::reportBoundaries(Nanos t) {
   for (const std::uint32_t m : scheduler_.touched()) {
     Engine& engine = engines_[m];
     if (engine.idle() || engine.wakePending()) continue;  // the scheduler knows an empty ledger; a wake lies ahead
-    if (engine.atBoundary(t)) {
+    if (engine.atBoundaryOrWake(t)) {
       check(scheduler_.capacity(t, {m, engine.sequencesFree(), engine.kvFree(), 1, 1}));
     } else {
-      engine.wakeAtBoundary(t);
       engineNext_.set(m, engine.next());
     }
   }

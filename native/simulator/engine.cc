@@ -4,6 +4,11 @@
 #include <cmath>
 
 namespace laxity {
+namespace {
+
+constexpr auto kUntracked = [](std::uint32_t, std::uint32_t) {};
+
+}  // namespace
 
 void Engine::reset(const InstanceSpec& spec, const LatencyModel& latency, const EngineOptions& options) {
   spec_ = spec;
@@ -108,7 +113,7 @@ void Engine::advance(Nanos t) {
   }
   while (!byOverrun_.empty() && -byOverrun_.top().key == iteration_) {
     const std::uint32_t index = byOverrun_.top().slot;
-    byOverrun_.removeAt(0, [&](std::uint32_t s, std::uint32_t at) { slots_[s].overrunPosition = at; });
+    byOverrun_.removeAt(0, kUntracked);
     slots_[index].grows = true;
     ++growing_;
   }
@@ -167,8 +172,7 @@ void Engine::join(const EngineCall& call, std::int64_t context, std::uint32_t st
   r.live = true;
   ++running_;
   context_ += context;
-  byFinish_.push({-r.finishIteration, r.joined, index},
-                 [&](std::uint32_t s, std::uint32_t at) { slots_[s].finishPosition = at; });
+  byFinish_.push({-r.finishIteration, r.joined, index}, kUntracked);
   r.overrunIteration = iteration_ + std::max<std::int64_t>(0, freeSteps);
   if (!options_.chargeOutput || r.overrunIteration >= r.finishIteration) {
     r.overrunIteration = -1;
@@ -181,8 +185,7 @@ void Engine::join(const EngineCall& call, std::int64_t context, std::uint32_t st
     r.overrunIteration = -1;
     return;
   }
-  byOverrun_.push({-r.overrunIteration, r.joined, index},
-                  [&](std::uint32_t s, std::uint32_t at) { slots_[s].overrunPosition = at; });
+  byOverrun_.push({-r.overrunIteration, r.joined, index}, kUntracked);
 }
 
 std::int64_t Engine::kvOf(const Running& r) const {
@@ -190,14 +193,18 @@ std::int64_t Engine::kvOf(const Running& r) const {
   return std::max(r.call.kv, contextOf(r));
 }
 
+/// Usually the top; an eviction may take any.
+void Engine::drop(IndexedHeap& heap, std::uint32_t index) {
+  std::size_t at = 0;
+  while (heap.entries()[at].slot != index) ++at;
+  heap.removeAt(at, kUntracked);
+}
+
 void Engine::leave(std::uint32_t index) {
   Running& r = slots_[index];
-  byFinish_.removeAt(r.finishPosition, [&](std::uint32_t s, std::uint32_t at) { slots_[s].finishPosition = at; });
-  if (r.grows) {
-    --growing_;
-  } else if (r.overrunIteration >= 0) {
-    byOverrun_.removeAt(r.overrunPosition, [&](std::uint32_t s, std::uint32_t at) { slots_[s].overrunPosition = at; });
-  }
+  drop(byFinish_, index);
+  if (r.grows) --growing_;
+  else if (r.overrunIteration >= 0) drop(byOverrun_, index);
   kvUsed_ -= kvOf(r);
   context_ -= contextOf(r);
   --running_;
@@ -235,17 +242,15 @@ void Engine::evictUntilFits() {
   }
 }
 
-bool Engine::atBoundary(Nanos t) {
-  if (prefilling_) return false;
+bool Engine::atBoundaryOrWake(Nanos t) {
+  if (prefilling_) return false;  // the end of the prefill is an event anyway
   if (running_ == 0 || batchChanged_) return true;
-  return timeAt(iterationAtOrAfter(t)) == t;
-}
-
-void Engine::wakeAtBoundary(Nanos t) {
-  if (prefilling_ || running_ == 0 || batchChanged_) return;  // the end of the prefill is an event anyway
   const std::int64_t k = iterationAtOrAfter(t);
+  const Nanos end = timeAt(k);
+  if (end == t) return true;
   wakeIterations_ = k;
-  wake_ = timeAt(k);
+  wake_ = end;
+  return false;
 }
 
 void Engine::settle(Nanos t) {

@@ -62,10 +62,9 @@ class Engine {
   void settle(Nanos t);
 
   bool idle() const { return running_ == 0 && !prefilling_; }
-  /// Whether an iteration (or prefill) ends at t, or the engine is idle.
-  bool atBoundary(Nanos t);
-  /// Asks to be advanced at the first boundary at or after t.
-  void wakeAtBoundary(Nanos t);
+  /// True where the engine stands at a boundary at t (an iteration or prefill ends, or it is idle); otherwise it will
+  /// be advanced at the next one.
+  bool atBoundaryOrWake(Nanos t);
   /// A boundary was asked for and lies ahead: until then there is none.
   bool wakePending() const { return wake_ != kNever; }
 
@@ -89,8 +88,6 @@ class Engine {
     std::int64_t overrunIteration = 0; ///< after it the call outgrows its reservation, one token an iteration
     bool grows = false;
     bool live = false;
-    std::uint32_t finishPosition = 0;
-    std::uint32_t overrunPosition = 0;
   };
 
   Nanos timeAt(std::int64_t k) const { return segmentStart_ + roundFine(accumulated_ + piece_.sum(context_, running_, k)); }
@@ -102,6 +99,7 @@ class Engine {
   void completePrefill(Nanos t);
   void join(const EngineCall& call, std::int64_t context, std::uint32_t steps, std::int64_t freeSteps);
   void leave(std::uint32_t index);
+  static void drop(IndexedHeap& heap, std::uint32_t index);
   void evictUntilFits();
   bool headFits() const;
   bool fifoEmpty() const { return fifoHead_ == fifo_.size(); }

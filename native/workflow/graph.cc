@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace laxity {
+namespace {
+
+const Call kFreshCall{};  // copied, since filling in a record of this size field by field costs more
+
+}  // namespace
 
 Status Graph::open(Ref w, std::uint16_t tenant, Nanos t) {
   if (w.slot > workflows_.size() || w.slot == kNoSlot) return Status::kSlotOutOfRange;
@@ -57,7 +62,7 @@ Status Graph::reveal(Ref c, Ref w, std::span<const Ref> parents, bool frontier, 
 
   if (c.slot == calls_.size()) calls_.emplace_back();
   Call& call = calls_[c.slot];
-  call = Call{};
+  call = kFreshCall;
   call.generation = c.generation;
   call.state = CallState::kRevealed;
   call.workflow = w.slot;

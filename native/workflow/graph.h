@@ -54,6 +54,7 @@ struct Call {
   std::uint32_t promptTokens = 0;   ///< to prefill; grows by what was generated before an eviction
   std::uint32_t predictedTokens = 0;  ///< output still expected, mean
   std::uint32_t predictedHigh = 0;    ///< the same, a high quantile
+  bool hasCached = false;
   CachedPrefix cached[2];
   std::uint32_t depth = 0;      ///< 1 + the largest depth of a parent
   std::uint32_t pendingParents = 0;

@@ -2,12 +2,6 @@
 
 namespace laxity {
 
-Nanos decodeTime(const LatencyModel& latency, FirstToken first, std::uint32_t promptTokens,
-                 std::uint32_t outputTokens) {
-  const std::int64_t done = first == FirstToken::kFromPrefill ? 1 : 0;
-  return latency.decodeAlone(promptTokens + done, outputTokens - done);
-}
-
 std::uint32_t StageTemplate::advance(std::uint32_t cursor, std::uint16_t stage) const {
   for (std::uint32_t i = cursor; i < size(); ++i) {
     if (entries_[i].stage == stage) return i + 1;

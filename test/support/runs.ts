@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict'
+import {
+  type NativeCluster,
+  type NativeOutputs,
+  type NativeRun,
+  native,
+  type TraceColumns,
+} from '../../lib/native.ts'
+import type { EventLog } from '../../lib/scheduler/log.ts'
+
+/** Small random workloads and runs for the contract tests, straight on the addon. */
+
+/** Deterministic numbers for tests: mulberry32. */
+export function random(seed: number): () => number {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0
+    let x = Math.imul(state ^ (state >>> 15), 1 | state)
+    x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x
+    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32
+  }
+}
+
+export interface Scenario {
+  columns: TraceColumns
+  cluster: NativeCluster
+}
+
+/** Random DAGs (chains, fans, joins, sources), tool gaps, wrong predictions, tight KV, coinciding times. */
+export function scenario(seed: number, options: { maxSequences?: number } = {}): Scenario {
+  const next = random(seed)
+  const upTo = (n: number) => Math.floor(next() * n)
+  const workflows = 5 + upTo(25)
+  const firstCall = [0]
+  const stage: number[] = []
+  const prompt: number[] = []
+  const output: number[] = []
+  const predicted: number[] = []
+  const gap: number[] = []
+  const parentOffset = [0]
+  const parents: number[] = []
+  for (let w = 0; w < workflows; w += 1) {
+    const calls = 1 + upTo(9)
+    for (let c = 0; c < calls; c += 1) {
+      stage.push(upTo(4))
+      prompt.push(1 + upTo(400))
+      output.push(1 + upTo(60))
+      predicted.push(next() < 0.5 ? output.at(-1)! : 1 + upTo(90))
+      gap.push(next() < 0.7 ? 0 : upTo(5) * 100)
+      for (let p = 0; p < c; p += 1) if (next() < 1.6 / c) parents.push(p)
+      parentOffset.push(parents.length)
+    }
+    firstCall.push(stage.length)
+  }
+  let t = 0
+  const arrivalMs = Float64Array.from({ length: workflows }, () => {
+    t += next() < 0.3 ? 0 : upTo(8) * 100
+    return t
+  })
+  const latencies: NativeCluster['latencies'] = Array.from({ length: 1 + upTo(3) }, (_, i) => ({
+    kind: 'constants',
+    prefillBaseMs: 0,
+    prefillPerTokenMs: 0.5 + i * 0.25,
+    decodeBaseMs: 10 + i * 5,
+    decodePerSequenceMs: next() < 0.5 ? 0 : 0.5,
+    decodePerContextMs: next() < 0.5 ? 0 : 0.001,
+  }))
+  const instances: NativeCluster['instances'] = Array.from({ length: 1 + upTo(4) }, () => ({
+    latency: upTo(latencies.length),
+    model: 0,
+    kvTokens: next() < 0.5 ? 100_000 : 500 + upTo(500),
+    maxSequences: options.maxSequences ?? 1 + upTo(8),
+    mode: 'prefill-first',
+  }))
+  return {
+    columns: {
+      firstCall: Uint32Array.from(firstCall),
+      arrivalMs,
+      stage: Uint16Array.from(stage),
+      promptTokens: Uint32Array.from(prompt),
+      outputTokens: Uint32Array.from(output),
+      predictedTokens: Uint32Array.from(predicted),
+      toolGapMs: Float64Array.from(gap),
+      parentOffset: Uint32Array.from(parentOffset),
+      parents: Uint32Array.from(parents),
+    },
+    cluster: {
+      latencies,
+      instances,
+      templates: [
+        [0, 1, 2, 3].map((s) => ({ stage: s, promptTokens: 200, outputTokens: 30 })),
+      ],
+    },
+  }
+}
+
+export const ORDERS = native.orders
+export const PLACEMENTS = native.placements
+
+/** Every order × placement × binding × knowledge, spread over seeds. */
+export function policy(seed: number): Pick<NativeRun, 'order' | 'placement' | 'binding' | 'knowledge'> {
+  const next = random(seed * 7919 + 1)
+  const pick = <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)]!
+  return {
+    order: pick(ORDERS),
+    placement: pick(PLACEMENTS),
+    binding: pick(['at-reveal', 'at-credit'] as const),
+    knowledge: pick(['online', 'template', 'declared', 'oracle'] as const),
+  }
+}
+
+export function runOptions(overrides: Partial<NativeRun> = {}): NativeRun {
+  return {
+    order: 'urgency',
+    placement: 'workload-balanced',
+    binding: 'at-reveal',
+    feedback: 'boundary',
+    lookahead: 0,
+    knowledge: 'online',
+    parameters: {},
+    arrivals: 'trace',
+    rate: 1,
+    seed: 1,
+    replication: 0,
+    tieSeed: 0,
+    sloScale: 5,
+    sloBase: 'template',
+    compat: 'none',
+    laws: true,
+    ...overrides,
+  }
+}
+
+export function simulator({ columns, cluster }: Scenario): InstanceType<typeof native.Simulator> {
+  const trace = new native.Trace(columns)
+  assert.equal(trace.status, 0, native.statusReasons[trace.status])
+  return new native.Simulator(trace, cluster)
+}
+
+/** Runs with the log on. Fails unless the run succeeded. */
+export function recorded(input: Scenario, run: NativeRun, outputs: NativeOutputs = {}) {
+  const { result, log } = simulator(input).record(run, outputs)
+  assert.equal(result.status, 0, native.statusReasons[result.status])
+  const event: EventLog = {
+    header: { run, cluster: input.cluster, trace: { source: 'test', stages: [], models: [] } },
+    records: log,
+  }
+  return { result, log: event }
+}
