@@ -245,29 +245,32 @@ void Engine::evictUntilFits() {
 bool Engine::atBoundaryOrWake(Nanos t) {
   if (prefilling_) return false;  // the end of the prefill is an event anyway
   if (running_ == 0 || batchChanged_) return true;
+  return reach(t);
+}
+
+/// Where an iteration ends at t, commits up to it, so that the KV counts are those of t; else wakes at the next end.
+bool Engine::reach(Nanos t) {
   const std::int64_t k = iterationAtOrAfter(t);
   const Nanos end = timeAt(k);
-  if (end == t) return true;
-  wakeIterations_ = k;
-  wake_ = end;
-  return false;
+  if (end != t) {
+    wakeIterations_ = k;
+    wake_ = end;
+    return false;
+  }
+  if (k > 0) {
+    commit(k);
+    schedule();
+  }
+  return true;
 }
 
 void Engine::settle(Nanos t) {
   if (prefilling_) return;
-  const bool wants = !fifoEmpty() && headFits();
   if (running_ > 0 && !batchChanged_) {
-    if (!wants) return;
-    const std::int64_t k = iterationAtOrAfter(t);
-    if (timeAt(k) != t) {
-      wakeIterations_ = k;
-      wake_ = timeAt(k);
-      return;
-    }
-    commit(k);
+    if (fifoEmpty() || !headFits() || !reach(t) || !headFits()) return;
     busy_ += t - segmentStart_;
   }
-  if (wants) {
+  if (!fifoEmpty() && headFits()) {
     startPrefill(t);
     batchChanged_ = true;
     wake_ = kNever;

@@ -92,6 +92,7 @@ class Engine {
 
   Nanos timeAt(std::int64_t k) const { return segmentStart_ + roundFine(accumulated_ + piece_.sum(context_, running_, k)); }
   std::int64_t iterationAtOrAfter(Nanos t) const;
+  bool reach(Nanos t);
   void commit(std::int64_t k);
   void startSegment(Nanos t);
   void schedule();

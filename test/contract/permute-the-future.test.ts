@@ -67,11 +67,15 @@ function bigints(_: string, value: unknown): unknown {
   return typeof value === 'bigint' ? String(value) : value
 }
 
-/** Other true lengths everywhere; other stages, prompts, predictions and gaps from the third call of each workflow on. */
+/**
+ * From a random workflow on: other true lengths, and other stages, prompts, predictions and gaps of the calls that are
+ * not revealed with their workflow. So some runs differ from the start and some only near their end.
+ */
 function scramble({ columns, cluster }: Scenario, seed: number, lengthsOnly: boolean): Scenario {
   const next = random(seed + 1_000_003)
   const changed = structuredClone(columns)
-  for (let w = 0; w + 1 < columns.firstCall.length; w += 1) {
+  const from = Math.floor(next() * (columns.firstCall.length - 1))
+  for (let w = from; w + 1 < columns.firstCall.length; w += 1) {
     const first = columns.firstCall[w]!
     for (let row = first; row < columns.firstCall[w + 1]!; row += 1) {
       changed.outputTokens[row] = 1 + Math.floor(next() * 60)

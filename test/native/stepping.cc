@@ -1,0 +1,464 @@
+#include "stepping.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+
+namespace laxity::stepping {
+namespace {
+
+/// Sums in units of 2^-20 ns, rounded half up.
+Nanos roundOnce(__int128 fine) {
+  const __int128 doubled = fine * 2 + (__int128{1} << 20);
+  __int128 ns = doubled / (__int128{1} << 21);
+  if (doubled < 0 && ns * (__int128{1} << 21) != doubled) --ns;
+  return static_cast<Nanos>(ns);
+}
+
+struct Job {
+  std::uint32_t row = 0;
+  std::int64_t prompt = 0;
+  std::int64_t output = 0;  ///< true tokens still to emit
+  std::int64_t expected = 0;
+  std::int64_t kv = 0;
+  bool again = false;  ///< re-queued by the engine itself
+};
+
+struct Decoding {
+  Job job;
+  std::int64_t context = 0;
+  std::int64_t emitted = 0;
+  std::int64_t nextNeed() const { return std::max(job.kv, context + 1); }
+};
+
+struct StepEngine {
+  InstanceSpec spec;
+  const LatencyModel* latency = nullptr;
+  bool requeue = false;
+
+  std::deque<Job> queue;
+  std::vector<Decoding> running;  ///< in the order in which they joined
+  bool prefilling = false;
+  bool iterating = false;
+  Job current;
+  Nanos end = kNever;
+  bool restart = true;
+  Nanos origin = 0;
+  __int128 sum = 0;
+  std::uint64_t iterations = 0;
+
+  // What happened at the boundary just reached.
+  std::vector<Job> prefilled;
+  std::vector<Decoding> evicted;
+  std::vector<Job> finished;
+  std::vector<Job> overflowed;
+  std::vector<std::uint32_t> hidden;
+
+  bool busy() const { return prefilling || iterating; }
+  std::int64_t need() const {
+    std::int64_t tokens = 0;
+    for (const Decoding& d : running) tokens += d.nextNeed();
+    return tokens;
+  }
+  std::int64_t kvFree() const { return std::max<std::int64_t>(0, spec.kvTokens - need()); }
+
+  void reach() {
+    prefilled.clear();
+    evicted.clear();
+    finished.clear();
+    overflowed.clear();
+    hidden.clear();
+    if (prefilling) {
+      prefilled.push_back(current);
+      if (current.output == 1) finished.push_back(current);
+      else running.push_back({current, current.prompt + 1, 1});
+    } else {
+      ++iterations;
+      std::vector<Decoding> left;
+      for (Decoding d : running) {
+        ++d.context;
+        ++d.emitted;
+        if (d.emitted == d.job.output) finished.push_back(d.job);
+        else left.push_back(d);
+      }
+      if (left.size() != running.size()) restart = true;
+      running = left;
+    }
+    prefilling = iterating = false;
+    end = kNever;
+    while (!running.empty() && need() > spec.kvTokens) {
+      const Decoding d = running.back();
+      running.pop_back();
+      restart = true;
+      if (requeue) putBack(d);
+      else evicted.push_back(d);
+    }
+  }
+
+  void putBack(const Decoding& d) {
+    hidden.push_back(d.job.row);
+    Job job = d.job;
+    job.again = true;
+    job.prompt += d.emitted;
+    job.output -= d.emitted;
+    job.expected = job.expected > d.emitted ? job.expected - d.emitted : d.emitted;
+    const std::int64_t room = spec.kvTokens - job.prompt;
+    if (room < 1) {
+      overflowed.push_back(job);
+      return;
+    }
+    job.kv = job.prompt + std::min(job.expected, room);
+    queue.push_front(job);
+  }
+
+  void start(Nanos t) {
+    if (busy()) return;
+    if (!queue.empty() && running.size() < spec.maxSequences && need() + queue.front().kv <= spec.kvTokens) {
+      current = queue.front();
+      queue.pop_front();
+      prefilling = restart = true;
+      end = t + latency->prefill(static_cast<std::uint32_t>(current.prompt), 0);
+      return;
+    }
+    if (running.empty()) return;
+    if (restart) {
+      restart = false;
+      origin = t;
+      sum = 0;
+    }
+    std::int64_t context = 0;
+    for (const Decoding& d : running) context += d.context;
+    const DecodePiece piece = latency->piece(static_cast<std::uint32_t>(running.size()), context);
+    sum += __int128{piece.base} + __int128{piece.perContext} * context;
+    iterating = true;
+    end = origin + roundOnce(sum);
+  }
+};
+
+struct Row {
+  bool named = false;
+  Ref ref;
+  std::uint32_t epoch = 0;
+  std::uint32_t generated = 0;
+  std::uint32_t pending = 0;
+  std::uint32_t workflow = 0;
+  std::vector<std::uint32_t> parents;
+  std::vector<std::uint32_t> children;
+};
+
+struct Flow {
+  Ref ref;
+  Nanos arrival = 0;
+  std::uint32_t unfinished = 0;
+  bool aborted = false;
+  bool closed = false;
+};
+
+struct World {
+  const TraceColumns& c;
+  const ClusterSpec& cluster;
+  const RunOptions& options;
+  Scheduler scheduler;
+  std::vector<StepEngine> engines;
+  std::vector<Row> rows;
+  std::vector<Flow> flows;
+  std::vector<std::uint32_t> rowOfSlot;
+  std::multimap<Nanos, std::uint32_t> gaps;  ///< equal times keep the order of insertion
+  std::vector<std::uint32_t> reveals;
+  std::vector<std::uint32_t> over;
+  std::uint32_t arrived = 0;
+  bool news = false;
+  Result result;
+
+  World(const Trace& trace, const ClusterSpec& clusterSpec, const RunOptions& runOptions, SchedulerConfig config)
+      : c(trace.columns()), cluster(clusterSpec), options(runOptions), scheduler(std::move(config)) {}
+
+  bool early() const {
+    return options.knowledge == Knowledge::kDeclared || options.knowledge == Knowledge::kOracle;
+  }
+  bool boundary() const { return options.feedback == Feedback::kBoundary; }
+  Nanos gapOf(std::uint32_t row) const { return c.toolGapMs == nullptr ? 0 : fromMs(c.toolGapMs[row]); }
+  CallAttempt attempt(std::uint32_t row) const { return {rows[row].ref, rows[row].epoch}; }
+  void tell(Status s) {
+    news = true;
+    if (!ok(s) && ok(result.status)) result.status = s;
+  }
+
+  /// Prefill plus every decode iteration of the call alone, averaged over the instances of its model.
+  Nanos meanTime(std::int32_t model, std::uint32_t prompt, std::uint32_t output) const {
+    __int128 total = 0;
+    std::int64_t count = 0;
+    for (const InstanceSpec& m : cluster.instances) {
+      if (model >= 0 && m.model != model) continue;
+      const LatencyModel& latency = cluster.latencies[m.latency];
+      __int128 decode = 0;
+      for (std::int64_t i = 1; i < output; ++i) {
+        const std::int64_t context = std::int64_t{prompt} + i;
+        const DecodePiece piece = latency.piece(1, context);
+        decode += __int128{piece.base} + __int128{piece.perContext} * context;
+      }
+      total += latency.prefill(prompt, 0) + roundOnce(decode);
+      ++count;
+    }
+    return count == 0 ? 0 : static_cast<Nanos>(total / count);
+  }
+
+  bool declaresSlo(std::uint32_t w) const { return c.sloMs != nullptr && c.sloMs[w] == c.sloMs[w]; }
+
+  Nanos baseOf(std::uint32_t w) const {
+    if (declaresSlo(w)) return fromMs(c.sloMs[w]);
+    if (options.sloBase == SloBase::kTemplate && !cluster.templates.empty()) {
+      Nanos sum = 0;
+      for (const TemplateEntry& e : cluster.templates[0]) sum += meanTime(-1, e.promptTokens, e.outputTokens);
+      if (sum > 0) return sum;
+    }
+    std::vector<Nanos> end(c.firstCall[w + 1] - c.firstCall[w], 0);
+    Nanos longest = 0;
+    for (std::uint32_t row = c.firstCall[w]; row < c.firstCall[w + 1]; ++row) {
+      Nanos start = 0;
+      for (std::uint32_t p : rows[row].parents) start = std::max(start, end[p - c.firstCall[w]]);
+      const std::int32_t model = c.model == nullptr ? 0 : c.model[row];
+      end[row - c.firstCall[w]] = start + gapOf(row) + meanTime(model, c.promptTokens[row], c.outputTokens[row]);
+      longest = std::max(longest, end[row - c.firstCall[w]]);
+    }
+    return longest;
+  }
+
+  void reveal(std::uint32_t row, Nanos t, bool beforehand) {
+    Row& r = rows[row];
+    if (flows[r.workflow].aborted) return;
+    r.named = true;
+    r.ref = {static_cast<std::uint32_t>(rowOfSlot.size()), 7};
+    rowOfSlot.push_back(row);
+    std::vector<Ref> parents;
+    for (std::uint32_t p : r.parents) parents.push_back(rows[p].ref);
+    Reveal e{};
+    e.call = r.ref;
+    e.workflow = flows[r.workflow].ref;
+    e.stage = c.stage[row];
+    e.model = c.model == nullptr ? 0 : c.model[row];
+    e.sequences = 1;
+    e.toolPending = beforehand && gapOf(row) > 0 ? 1 : 0;
+    e.promptTokens = c.promptTokens[row];
+    const bool truth = options.knowledge == Knowledge::kOracle || c.predictedTokens == nullptr;
+    e.predictedTokens = e.predictedHigh = truth ? c.outputTokens[row] : c.predictedTokens[row];
+    e.cached[0] = e.cached[1] = CachedPrefix{};
+    e.remaining = -1;
+    tell(scheduler.reveal(t, e, parents));
+  }
+
+  void becomesReady(std::uint32_t row, Nanos t) {
+    result.calls[row].ready = t + gapOf(row);
+    if (gapOf(row) > 0) gaps.insert({t + gapOf(row), row});
+    else if (!early()) reveals.push_back(row);
+  }
+
+  void engineEvents(Nanos t, const std::vector<std::uint32_t>& due) {
+    for (std::uint32_t m : due) engines[m].reach();
+    for (std::uint32_t m : due) {
+      for (const Job& job : engines[m].prefilled) {
+        if (job.again) continue;  // unseen: its first token was seen before
+        CallResult& r = result.calls[job.row];
+        if (r.firstToken < 0) r.firstToken = t;
+        tell(scheduler.firstToken(t, {attempt(job.row)}));
+      }
+      for (std::uint32_t row : engines[m].hidden) ++result.calls[row].hiddenEvictions;
+    }
+    for (std::uint32_t m : due) {
+      for (const Decoding& d : engines[m].evicted) {
+        Row& r = rows[d.job.row];
+        tell(scheduler.evicted(t, {attempt(d.job.row), static_cast<std::uint32_t>(d.emitted)}));
+        r.generated += static_cast<std::uint32_t>(d.emitted);
+        ++r.epoch;
+        ++result.calls[d.job.row].evictions;
+        ++result.evictions;
+      }
+    }
+    for (std::uint32_t m : due) {
+      for (const Job& job : engines[m].finished) {
+        Row& r = rows[job.row];
+        tell(scheduler.finished(t, {attempt(job.row), c.outputTokens[job.row] - r.generated}));
+        result.calls[job.row].finished = t;
+        ++result.finished;
+        Flow& w = flows[r.workflow];
+        if (!w.aborted) {
+          for (std::uint32_t child : r.children) {
+            if (--rows[child].pending == 0) becomesReady(child, t);
+          }
+        }
+        if (--w.unfinished == 0) over.push_back(r.workflow);
+      }
+    }
+    for (std::uint32_t m : due) {
+      for (const Job& job : engines[m].overflowed) {
+        Row& r = rows[job.row];
+        // The third failure is final (CONTRACT 3: at most 2 re-dispatches).
+        tell(scheduler.failed(t, {attempt(job.row), FailureClass::kFault, Leg::kUnified, 0, 0, 0, 0}));
+        if (r.epoch == 2) {
+          flows[r.workflow].aborted = true;
+          over.push_back(r.workflow);
+        } else {
+          ++r.epoch;
+          ++result.evictions;
+        }
+      }
+    }
+  }
+
+  void arrivals(Nanos t) {
+    std::vector<std::uint32_t> opened;
+    while (arrived < c.workflows && fromMs(options.arrivals.recordedMs[arrived]) <= t) opened.push_back(arrived++);
+    for (std::uint32_t w : opened) {
+      Flow& f = flows[w];
+      f.ref = {w, 3};
+      f.arrival = t;
+      result.base[w] = baseOf(w);
+      const double scale = declaresSlo(w) ? 1 : options.sloScale;
+      const Nanos deadline = t + static_cast<Nanos>(scale * static_cast<double>(result.base[w]) + 0.5);
+      const std::int16_t stages = cluster.templates.empty() ? -1 : 0;
+      const std::uint16_t tenant = c.tenant == nullptr ? 0 : c.tenant[w];
+      tell(scheduler.openWorkflow(t, {f.ref, tenant, stages, 0, deadline, -1}));
+    }
+    for (std::uint32_t w : opened) {
+      if (early()) {
+        for (std::uint32_t row = c.firstCall[w]; row < c.firstCall[w + 1]; ++row) reveal(row, t, true);
+      }
+      for (std::uint32_t row = c.firstCall[w]; row < c.firstCall[w + 1]; ++row) {
+        if (!rows[row].parents.empty()) continue;
+        result.calls[row].ready = t + gapOf(row);
+        if (gapOf(row) > 0) gaps.insert({t + gapOf(row), row});
+        else if (!early()) reveal(row, t, false);
+      }
+    }
+  }
+
+  void toolEnds(Nanos t) {
+    while (!gaps.empty() && gaps.begin()->first == t) {
+      const std::uint32_t row = gaps.begin()->second;
+      gaps.erase(gaps.begin());
+      if (flows[rows[row].workflow].aborted) continue;
+      if (early()) tell(scheduler.toolDone(t, {attempt(row)}));
+      else reveals.push_back(row);
+    }
+  }
+
+  void closeEnded(Nanos t) {
+    for (std::uint32_t w : over) {
+      Flow& f = flows[w];
+      if (f.closed) continue;
+      f.closed = true;
+      tell(scheduler.closeWorkflow(t, {f.ref}));
+      if (!f.aborted) result.latency[w] = t - f.arrival;
+    }
+    over.clear();
+  }
+
+  void carryOut(Nanos t, std::span<const Decision> decisions) {
+    for (const Decision& d : decisions) {
+      const std::uint32_t row = rowOfSlot[d.call.slot];
+      Row& r = rows[row];
+      if (d.kind == DecisionKind::kReject) {
+        ++result.rejected;
+        flows[r.workflow].aborted = true;
+        over.push_back(r.workflow);
+        continue;
+      }
+      const Call& call = scheduler.graph().call(d.call.slot);
+      Job job;
+      job.row = row;
+      job.prompt = call.promptTokens;
+      job.output = c.outputTokens[row] - r.generated;
+      job.expected = call.predictedTokens;
+      job.kv = call.cost.kv;
+      engines[d.instance].queue.push_back(job);
+      result.calls[row].instance = d.instance;
+      if (d.epoch == 0) result.calls[row].leased = t;
+    }
+  }
+
+  void instant(Nanos t) {
+    news = false;
+    reveals.clear();
+    std::vector<std::uint32_t> due;
+    for (std::uint32_t m = 0; m < engines.size(); ++m) {
+      if (engines[m].end == t) due.push_back(m);
+    }
+    engineEvents(t, due);
+    arrivals(t);
+    toolEnds(t);
+    for (std::uint32_t row : reveals) reveal(row, t, false);
+    closeEnded(t);
+    if (boundary()) {
+      for (std::uint32_t m = 0; m < engines.size(); ++m) {
+        const StepEngine& e = engines[m];
+        if (e.busy()) continue;
+        const auto sequencesFree = static_cast<std::uint32_t>(e.spec.maxSequences - e.running.size());
+        tell(scheduler.capacity(t, {m, sequencesFree, e.kvFree(), 1, 1}));
+      }
+    }
+    while (news) {  // in lease mode only events wake the scheduler
+      news = false;
+      carryOut(t, scheduler.decide(t));
+      closeEnded(t);
+    }
+    for (StepEngine& e : engines) e.start(t);
+  }
+
+  void run() {
+    for (std::uint32_t m = 0; m < cluster.instances.size(); ++m) {
+      tell(scheduler.instance(0, {m, InstanceChange::kAdd, cluster.instances[m]}));
+      StepEngine e;
+      e.spec = cluster.instances[m];
+      e.latency = &cluster.latencies[e.spec.latency];
+      e.requeue = !boundary();
+      engines.push_back(e);
+    }
+    rows.resize(c.calls);
+    flows.resize(c.workflows);
+    result.calls.resize(c.calls);
+    result.latency.assign(c.workflows, kNever);
+    result.base.assign(c.workflows, 0);
+    for (std::uint32_t w = 0; w < c.workflows; ++w) {
+      flows[w].unfinished = c.firstCall[w + 1] - c.firstCall[w];
+      for (std::uint32_t row = c.firstCall[w]; row < c.firstCall[w + 1]; ++row) {
+        rows[row].workflow = w;
+        for (std::uint32_t e = c.parentOffset[row]; e < c.parentOffset[row + 1]; ++e) {
+          rows[row].parents.push_back(c.firstCall[w] + c.parents[e]);
+          rows[c.firstCall[w] + c.parents[e]].children.push_back(row);
+        }
+        rows[row].pending = static_cast<std::uint32_t>(rows[row].parents.size());
+      }
+    }
+    for (;;) {
+      Nanos t = kNever;
+      for (const StepEngine& e : engines) t = std::min(t, e.end);
+      if (arrived < c.workflows) t = std::min(t, fromMs(options.arrivals.recordedMs[arrived]));
+      if (!gaps.empty()) t = std::min(t, gaps.begin()->first);
+      if (t == kNever || !ok(result.status)) break;
+      instant(t);
+    }
+    for (const StepEngine& e : engines) result.iterations += e.iterations;
+  }
+};
+
+}  // namespace
+
+Result run(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options, EventLog* log) {
+  SchedulerConfig config;
+  config.order = options.order;
+  config.placement = options.placement;
+  config.binding = options.binding;
+  config.feedback = options.feedback;
+  config.lookahead = options.lookahead;
+  config.useTemplates = options.knowledge == Knowledge::kTemplate;
+  config.tieSeed = options.tieSeed;
+  config.parameters = options.parameters;
+  config.latencies = cluster.latencies;
+  config.templates = cluster.templates;
+  World world(trace, cluster, options, std::move(config));
+  world.scheduler.setLog(log);
+  world.run();
+  return std::move(world.result);
+}
+
+}  // namespace laxity::stepping
