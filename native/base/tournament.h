@@ -35,7 +35,11 @@ class TournamentTree {
   void set(std::size_t i, Nanos value) {
     if (values_[i] == value) return;
     values_[i] = value;
-    for (std::size_t node = (leaves_ + i) / 2; node >= 1; node /= 2) play(node);
+    for (std::size_t node = (leaves_ + i) / 2; node >= 1; node /= 2) {
+      const std::uint32_t before = winner_[node];
+      play(node);
+      if (winner_[node] == before && before != i) return;  // the change lost here, before and now
+    }
   }
 
  private:

@@ -158,7 +158,7 @@ Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* lo
   outputs.log = log;
   RunResult result;
   const double before = threadCpuMs();
-  const Status status = laxity::simulate(*trace_, cluster_, options, outputs, &result);
+  const Status status = laxity::simulate(*trace_, cluster_, options, outputs, &result, &workspace_);
   return resultObject(env, status, result, trace_->columns().workflows, threadCpuMs() - before);
 }
 

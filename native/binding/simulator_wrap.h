@@ -19,6 +19,7 @@ class SimulatorWrap : public Napi::ObjectWrap<SimulatorWrap> {
   Napi::ObjectReference traceReference_;
   const Trace* trace_ = nullptr;
   ClusterSpec cluster_;
+  Workspace workspace_;
 };
 
 }  // namespace laxity::binding

@@ -16,8 +16,15 @@ bool validDuration(Nanos d) { return d >= 0 && d <= kMaxTime; }
 
 }  // namespace
 
-Scheduler::Scheduler(SchedulerConfig config)
-    : config_(std::move(config)), cluster_(config_.latencies, config_.tieSeed) {
+Scheduler::Scheduler(SchedulerConfig config, SchedulerMemory memory)
+    : config_(std::move(config)),
+      cluster_(config_.latencies, config_.tieSeed),
+      graph_(std::move(memory.graph)),
+      estimates_(std::move(memory.estimates)),
+      queues_(std::move(memory.queues)) {
+  graph_.clear();
+  estimates_.clear();
+  for (IndexedHeap& queue : queues_) queue.clear();
   std::visit(
       [&](const auto& order) {
         using Type = std::decay_t<decltype(order)>;

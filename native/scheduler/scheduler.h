@@ -49,9 +49,19 @@ struct SchedulerConfig {
   std::vector<std::vector<TemplateEntry>> templates;
 };
 
+/// The memory of a scheduler, handed from one run to the next: growing it costs more than a short run.
+struct SchedulerMemory {
+  Graph graph;
+  std::vector<Estimate> estimates;
+  std::vector<IndexedHeap> queues;
+};
+
 class Scheduler {
  public:
-  explicit Scheduler(SchedulerConfig config);
+  explicit Scheduler(SchedulerConfig config, SchedulerMemory memory = {});
+
+  /// Ends this scheduler's life.
+  SchedulerMemory takeMemory() { return {std::move(graph_), std::move(estimates_), std::move(queues_)}; }
 
   // --- events (CONTRACT 3). t never decreases; at equal t in the order of EventKind. A refused event changes nothing.
   Status instance(Nanos t, const InstanceEvent& e);

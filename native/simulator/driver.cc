@@ -35,18 +35,30 @@ EngineOptions engineOptions(const RunOptions& options) {
   return engine;
 }
 
-Driver::Driver(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options, const RunOutputs& outputs)
+Driver::Driver(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options, const RunOutputs& outputs,
+               WorkspaceMemory& memory)
     : trace_(trace),
       cluster_(cluster),
       options_(options),
       outputs_(outputs),
-      scheduler_(schedulerConfig(cluster, options)),
+      memory_(memory),
+      scheduler_(schedulerConfig(cluster, options), std::move(memory.scheduler)),
       slo_(trace, cluster, options),
-      truth_(trace),
+      truth_(trace, std::move(memory.truth)),
       metrics_(trace.columns().workflows),
-      arrivals_(options.arrivals) {
+      arrivals_(options.arrivals),
+      engines_(std::move(memory.engines)) {
   scheduler_.setLog(outputs.log);
 }
+
+Driver::~Driver() {
+  memory_.scheduler = scheduler_.takeMemory();
+  memory_.truth = truth_.takeMemory();
+  memory_.engines = std::move(engines_);
+}
+
+Workspace::Workspace() : memory_(std::make_unique<WorkspaceMemory>()) {}
+Workspace::~Workspace() = default;
 
 Status Driver::start() {
   engines_.resize(cluster_.instances.size());
@@ -67,8 +79,7 @@ Status Driver::run(RunResult* result) {
   if (!ok(started)) return started;
   const std::uint32_t workflows = trace_.columns().workflows;
   while (ok(status_)) {
-    Nanos t = std::min(engineNext_.min(), scheduler_.nextWake());
-    if (arrived_ < workflows) t = std::min(t, nextArrival_);
+    Nanos t = std::min({engineNext_.min(), scheduler_.nextWake(), nextArrival_});
     if (!gaps_.empty()) t = std::min(t, -gaps_.top().key);
     if (t == kNever) break;
     if (t >= kMaxTime) return Status::kBadTime;
@@ -220,7 +231,7 @@ void Driver::arrive(Nanos t) {
   const std::uint32_t workflows = trace_.columns().workflows;
   while (arrived_ < workflows && nextArrival_ <= t) {
     opened_.push_back(truth_.open(arrived_++, t));
-    nextArrival_ = arrivals_.next();
+    nextArrival_ = arrived_ < workflows ? arrivals_.next() : kNever;
   }
 }
 
@@ -339,7 +350,7 @@ void Driver::lawsHold() {
 }
 
 Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options, const RunOutputs& outputs,
-                RunResult* result) {
+                RunResult* result, Workspace* workspace) {
   const Status arrivals = Arrivals::check(options.arrivals);
   if (!ok(arrivals)) return arrivals;
   const std::uint32_t calls = trace.columns().calls;
@@ -348,7 +359,9 @@ Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions
   }
   if (outputs.instance != nullptr) std::fill_n(outputs.instance, calls, std::uint16_t{0xffff});
   if (options.compat == Compat::kHexgenTicks) return HexgenClock(trace, cluster, options, outputs).run(result);
-  return Driver(trace, cluster, options, outputs).run(result);
+  if (workspace != nullptr) return Driver(trace, cluster, options, outputs, workspace->memory()).run(result);
+  WorkspaceMemory memory;
+  return Driver(trace, cluster, options, outputs, memory).run(result);
 }
 
 }  // namespace laxity

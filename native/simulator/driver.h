@@ -40,9 +40,18 @@ class SloRule {
   Nanos templateTime_ = 0;
 };
 
+/// What one run leaves to the next.
+struct WorkspaceMemory {
+  SchedulerMemory scheduler;
+  TruthMemory truth;
+  std::vector<Engine> engines;
+};
+
 class Driver {
  public:
-  Driver(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options, const RunOutputs& outputs);
+  Driver(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options, const RunOutputs& outputs,
+         WorkspaceMemory& memory);
+  ~Driver();
 
   Status run(RunResult* result);
 
@@ -78,6 +87,7 @@ class Driver {
   const ClusterSpec& cluster_;
   const RunOptions& options_;
   const RunOutputs& outputs_;
+  WorkspaceMemory& memory_;
   Scheduler scheduler_;
   SloRule slo_;
   Truth truth_;

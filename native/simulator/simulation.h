@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -84,8 +85,23 @@ struct RunResult {
   double throughputPerS = 0;     ///< completed / makespan
 };
 
-/// Runs one policy over one trace in virtual time. Deterministic.
+struct WorkspaceMemory;
+
+/// Memory that consecutive runs share. It carries no state from one to the next.
+class Workspace {
+ public:
+  Workspace();
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  WorkspaceMemory& memory() { return *memory_; }
+
+ private:
+  std::unique_ptr<WorkspaceMemory> memory_;
+};
+
+/// Runs one policy over one trace in virtual time. Deterministic, with or without a workspace.
 Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options, const RunOutputs& outputs,
-                RunResult* result);
+                RunResult* result, Workspace* workspace = nullptr);
 
 }  // namespace laxity

@@ -2,19 +2,29 @@
 
 namespace laxity {
 
+Truth::Truth(const Trace& trace, TruthMemory memory)
+    : trace_(trace), stride_(trace.largestWorkflow()), m_(std::move(memory)) {
+  m_.open.clear();
+  m_.freeOpen.clear();
+  m_.pending.clear();
+  m_.slotOf.clear();
+  m_.calls.clear();
+  m_.freeCalls.clear();
+}
+
 std::uint32_t Truth::open(std::uint32_t workflow, Nanos t) {
   std::uint32_t index;
-  if (freeOpen_.empty()) {
-    index = static_cast<std::uint32_t>(open_.size());
-    open_.emplace_back();
-    pending_.resize(open_.size() * stride_);
-    slotOf_.resize(open_.size() * stride_);
+  if (m_.freeOpen.empty()) {
+    index = static_cast<std::uint32_t>(m_.open.size());
+    m_.open.emplace_back();
+    m_.pending.resize(m_.open.size() * stride_);
+    m_.slotOf.resize(m_.open.size() * stride_);
   } else {
-    index = freeOpen_.back();
-    freeOpen_.pop_back();
+    index = m_.freeOpen.back();
+    m_.freeOpen.pop_back();
   }
   const TraceColumns& c = trace_.columns();
-  OpenTruth& w = open_[index];
+  OpenTruth& w = m_.open[index];
   const std::uint32_t generation = w.ref.generation + 1;
   w = OpenTruth{};
   w.ref = {index, generation};
@@ -23,8 +33,8 @@ std::uint32_t Truth::open(std::uint32_t workflow, Nanos t) {
   const std::uint32_t first = c.firstCall[workflow];
   w.unfinished = c.firstCall[workflow + 1] - first;
   for (std::uint32_t i = 0; i < w.unfinished; ++i) {
-    pending_[index * stride_ + i] = c.parentOffset[first + i + 1] - c.parentOffset[first + i];
-    slotOf_[index * stride_ + i] = kNoSlot;
+    m_.pending[index * stride_ + i] = c.parentOffset[first + i + 1] - c.parentOffset[first + i];
+    m_.slotOf[index * stride_ + i] = kNoSlot;
   }
   return index;
 }
@@ -32,30 +42,30 @@ std::uint32_t Truth::open(std::uint32_t workflow, Nanos t) {
 void Truth::close(std::uint32_t index) {
   const std::uint32_t n = endRow(index) - firstRow(index);
   for (std::uint32_t i = 0; i < n; ++i) {
-    const std::uint32_t slot = slotOf_[index * stride_ + i];
-    if (slot != kNoSlot) freeCalls_.push_back(slot);
+    const std::uint32_t slot = m_.slotOf[index * stride_ + i];
+    if (slot != kNoSlot) m_.freeCalls.push_back(slot);
   }
-  open_[index].freed = true;
-  freeOpen_.push_back(index);
+  m_.open[index].freed = true;
+  m_.freeOpen.push_back(index);
 }
 
 Ref Truth::name(std::uint32_t index, std::uint32_t row) {
   std::uint32_t slot;
-  if (freeCalls_.empty()) {
-    slot = static_cast<std::uint32_t>(calls_.size());
-    calls_.emplace_back();
+  if (m_.freeCalls.empty()) {
+    slot = static_cast<std::uint32_t>(m_.calls.size());
+    m_.calls.emplace_back();
   } else {
-    slot = freeCalls_.back();
-    freeCalls_.pop_back();
+    slot = m_.freeCalls.back();
+    m_.freeCalls.pop_back();
   }
-  CallTruth& c = calls_[slot];
+  CallTruth& c = m_.calls[slot];
   const std::uint32_t generation = c.generation + 1;
   c = CallTruth{};
   c.generation = generation;
   c.row = row;
   c.open = index;
-  slotOf_[index * stride_ + local(index, row)] = slot;
-  ++open_[index].known;
+  m_.slotOf[index * stride_ + local(index, row)] = slot;
+  ++m_.open[index].known;
   return {slot, generation};
 }
 

@@ -33,42 +33,50 @@ struct OpenTruth {
   Nanos arrival = 0;
 };
 
+/// The memory of a Truth, handed from one run to the next.
+struct TruthMemory {
+  std::vector<OpenTruth> open;
+  std::vector<std::uint32_t> freeOpen;
+  std::vector<std::uint32_t> pending;  ///< [open][local call]
+  std::vector<std::uint32_t> slotOf;   ///< [open][local call]
+  std::vector<CallTruth> calls;
+  std::vector<std::uint32_t> freeCalls;
+};
+
 class Truth {
  public:
-  explicit Truth(const Trace& trace) : trace_(trace), stride_(trace.largestWorkflow()) {}
+  explicit Truth(const Trace& trace, TruthMemory memory = {});
+
+  /// Ends this object's life.
+  TruthMemory takeMemory() { return std::move(m_); }
 
   std::uint32_t open(std::uint32_t workflow, Nanos t);
   void close(std::uint32_t index);
 
-  OpenTruth& workflow(std::uint32_t index) { return open_[index]; }
-  CallTruth& call(std::uint32_t slot) { return calls_[slot]; }
+  OpenTruth& workflow(std::uint32_t index) { return m_.open[index]; }
+  CallTruth& call(std::uint32_t slot) { return m_.calls[slot]; }
 
   /// A slot for the call at a row; the scheduler learns of it under the returned reference.
   Ref name(std::uint32_t index, std::uint32_t row);
   /// The reference of a call that was named before.
   Ref refOf(std::uint32_t index, std::uint32_t row) const {
-    const std::uint32_t slot = slotOf_[index * stride_ + local(index, row)];
-    return {slot, calls_[slot].generation};
+    const std::uint32_t slot = m_.slotOf[index * stride_ + local(index, row)];
+    return {slot, m_.calls[slot].generation};
   }
   /// Counts down the unfinished parents of a child; true when none is left.
   bool parentEnded(std::uint32_t index, std::uint32_t childRow) {
-    return --pending_[index * stride_ + local(index, childRow)] == 0;
+    return --m_.pending[index * stride_ + local(index, childRow)] == 0;
   }
 
-  std::uint32_t firstRow(std::uint32_t index) const { return trace_.columns().firstCall[open_[index].workflow]; }
-  std::uint32_t endRow(std::uint32_t index) const { return trace_.columns().firstCall[open_[index].workflow + 1]; }
+  std::uint32_t firstRow(std::uint32_t index) const { return trace_.columns().firstCall[m_.open[index].workflow]; }
+  std::uint32_t endRow(std::uint32_t index) const { return trace_.columns().firstCall[m_.open[index].workflow + 1]; }
 
  private:
   std::size_t local(std::uint32_t index, std::uint32_t row) const { return row - firstRow(index); }
 
   const Trace& trace_;
   std::size_t stride_;
-  std::vector<OpenTruth> open_;
-  std::vector<std::uint32_t> freeOpen_;
-  std::vector<std::uint32_t> pending_;  ///< [open][local call]
-  std::vector<std::uint32_t> slotOf_;   ///< [open][local call]
-  std::vector<CallTruth> calls_;
-  std::vector<std::uint32_t> freeCalls_;
+  TruthMemory m_;
 };
 
 }  // namespace laxity

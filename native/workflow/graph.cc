@@ -9,6 +9,15 @@ const Call kFreshCall{};  // copied, since filling in a record of this size fiel
 
 }  // namespace
 
+void Graph::clear() {
+  workflows_.clear();
+  calls_.clear();
+  edges_.clear();
+  freeEdge_ = kNoSlot;
+  sequence_ = 0;
+  liveWorkflows_ = 0;
+}
+
 Status Graph::open(Ref w, std::uint16_t tenant, Nanos t) {
   if (w.slot > workflows_.size() || w.slot == kNoSlot) return Status::kSlotOutOfRange;
   if (w.slot == workflows_.size()) {

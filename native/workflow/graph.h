@@ -112,6 +112,9 @@ inline constexpr std::uint32_t kMaxCallsPerWorkflow = 1u << 24;
 
 class Graph {
  public:
+  /// Forgets everything, keeps the memory.
+  void clear();
+
   Status open(Ref w, std::uint16_t tenant, Nanos t);
 
   /// Finds a live workflow.

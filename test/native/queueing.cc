@@ -67,7 +67,8 @@ Run run(const OwnedTrace& owned, const ClusterSpec& cluster, RunOptions options,
   if (!ok(r.status)) return r;
   if (options.arrivals.process == ArrivalProcess::kTrace) options.arrivals.recordedMs = owned.arrivalMs;
   for (auto* column : {&r.latencyMs, &r.baseMs, &r.arrivalMs}) column->resize(owned.workflows());
-  for (auto* column : {&r.readyMs, &r.leasedMs, &r.firstTokenMs, &r.finishedMs}) column->resize(owned.calls());
+  for (auto* column : {&r.readyMs, &r.leasedMs, &r.firstTokenMs, &r.finishedMs})
+    column->resize(owned.calls());
   r.instance.resize(owned.calls());
   RunOutputs out;
   out.latencyMs = r.latencyMs.data();
@@ -85,14 +86,15 @@ Run run(const OwnedTrace& owned, const ClusterSpec& cluster, RunOptions options,
 
 bool sameBytes(const Run& a, const Run& b) {
   return a.status == b.status && sameBytes(a.latencyMs, b.latencyMs) && sameBytes(a.baseMs, b.baseMs) &&
-         sameBytes(a.arrivalMs, b.arrivalMs) && sameBytes(a.readyMs, b.readyMs) && sameBytes(a.leasedMs, b.leasedMs) &&
-         sameBytes(a.firstTokenMs, b.firstTokenMs) && sameBytes(a.finishedMs, b.finishedMs) &&
-         sameBytes(a.instance, b.instance) && a.result.completed == b.result.completed &&
-         a.result.calls == b.result.calls && a.result.rejected == b.result.rejected &&
-         a.result.evictions == b.result.evictions && a.result.makespan == b.result.makespan &&
-         sameBits(a.result.meanMs, b.result.meanMs) && sameBits(a.result.p50Ms, b.result.p50Ms) &&
-         sameBits(a.result.p95Ms, b.result.p95Ms) && sameBits(a.result.p99Ms, b.result.p99Ms) &&
-         sameBits(a.result.sloScale95, b.result.sloScale95) && sameBits(a.result.throughputPerS, b.result.throughputPerS);
+         sameBytes(a.arrivalMs, b.arrivalMs) && sameBytes(a.readyMs, b.readyMs) &&
+         sameBytes(a.leasedMs, b.leasedMs) && sameBytes(a.firstTokenMs, b.firstTokenMs) &&
+         sameBytes(a.finishedMs, b.finishedMs) && sameBytes(a.instance, b.instance) &&
+         a.result.completed == b.result.completed && a.result.calls == b.result.calls &&
+         a.result.rejected == b.result.rejected && a.result.evictions == b.result.evictions &&
+         a.result.makespan == b.result.makespan && sameBits(a.result.meanMs, b.result.meanMs) &&
+         sameBits(a.result.p50Ms, b.result.p50Ms) && sameBits(a.result.p95Ms, b.result.p95Ms) &&
+         sameBits(a.result.p99Ms, b.result.p99Ms) && sameBits(a.result.sloScale95, b.result.sloScale95) &&
+         sameBits(a.result.throughputPerS, b.result.throughputPerS);
 }
 
 bool sameLog(const EventLog& a, const EventLog& b) {
@@ -112,10 +114,10 @@ bool sameDecisions(const EventLog& a, const EventLog& b) { return sameBytes(deci
 
 LatencyModel latency(const WholeCosts& c, Nanos x) {
   LatencyModel model;
-  const Status status = LatencyModel::constants(
-      {toMs(x * c.prefillBase), toMs(x * c.prefillPerToken), toMs(x * c.decodeBase), toMs(x * c.decodePerSequence),
-       toMs(x * c.decodePerContext)},
-      &model);
+  const Status status =
+      LatencyModel::constants({toMs(x * c.prefillBase), toMs(x * c.prefillPerToken), toMs(x * c.decodeBase),
+                               toMs(x * c.decodePerSequence), toMs(x * c.decodePerContext)},
+                              &model);
   if (!ok(status)) std::abort();
   return model;
 }
@@ -128,14 +130,16 @@ Nanos aloneTime(const WholeCosts& c, std::uint32_t prompt, std::uint32_t output)
   return total;
 }
 
-ClusterSpec clusterOf(std::span<const WholeCosts> costs, std::span<const InstanceSpec> instances, Nanos scale) {
+ClusterSpec clusterOf(std::span<const WholeCosts> costs, std::span<const InstanceSpec> instances,
+                      Nanos scale) {
   ClusterSpec spec;
   for (const WholeCosts& c : costs) spec.latencies.push_back(latency(c, scale));
   spec.instances.assign(instances.begin(), instances.end());
   return spec;
 }
 
-InstanceSpec instanceSpec(std::uint16_t latency, std::uint32_t maxSequences, std::int64_t kvTokens, std::uint16_t model) {
+InstanceSpec instanceSpec(std::uint16_t latency, std::uint32_t maxSequences, std::int64_t kvTokens,
+                          std::uint16_t model) {
   InstanceSpec spec;
   spec.latency = latency;
   spec.maxSequences = maxSequences;
@@ -154,11 +158,13 @@ RunOptions baseOptions(std::string_view order, std::string_view placement, Bindi
   return options;
 }
 
-std::uint32_t between(Random& random, std::uint32_t low, std::uint32_t high) { return low + random.below(high - low + 1); }
+std::uint32_t between(Random& random, std::uint32_t low, std::uint32_t high) {
+  return low + random.below(high - low + 1);
+}
 
 WholeCosts randomCosts(Random& random) {
-  return {between(random, 0, 5'000'000), between(random, 10'000, 200'000), between(random, 5'000'000, 30'000'000),
-          between(random, 0, 500'000), between(random, 0, 2'000)};
+  return {between(random, 0, 5'000'000), between(random, 10'000, 200'000),
+          between(random, 5'000'000, 30'000'000), between(random, 0, 500'000), between(random, 0, 2'000)};
 }
 
 OwnedTrace randomTrace(Random& random, const TraceShape& shape) {

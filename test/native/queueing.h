@@ -1,5 +1,5 @@
-// Traces built call by call, runs with all their columns, and random configurations: shared by the queueing and the
-// metamorphic tests.
+// Traces built call by call, runs with all their columns, and random configurations: shared by the queueing
+// and the metamorphic tests.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace laxity::trial {
 
-/// A trace that owns its columns. Times in ns: toMs and fromMs are inverse to each other below 2^51 ns (26 days).
+/// A trace that owns its columns. Times in ns: toMs and fromMs are inverse to each other below 2^51 ns (26
+/// days).
 struct OwnedTrace {
   std::vector<std::uint32_t> firstCall{0};
   std::vector<double> arrivalMs;
@@ -54,14 +55,14 @@ struct OwnedTrace {
 struct Run {
   Status status = Status::kOk;
   RunResult result;
-  std::vector<double> latencyMs, baseMs, arrivalMs;               ///< [workflows]
+  std::vector<double> latencyMs, baseMs, arrivalMs;                 ///< [workflows]
   std::vector<double> readyMs, leasedMs, firstTokenMs, finishedMs;  ///< [calls]
-  std::vector<std::uint16_t> instance;                            ///< [calls]
+  std::vector<std::uint16_t> instance;                              ///< [calls]
   EventLog log;
 };
 
-/// Arrivals are the recorded ones where the options do not choose another process; `options.arrivals.recordedMs` is set
-/// here.
+/// Arrivals are the recorded ones where the options do not choose another process;
+/// `options.arrivals.recordedMs` is set here.
 Run run(const OwnedTrace& trace, const ClusterSpec& cluster, RunOptions options, bool log = false);
 
 /// Equal to the bit: columns (NaN equals NaN) and results.
@@ -83,7 +84,8 @@ LatencyModel latency(const WholeCosts& costs, Nanos scale = 1);
 /// By the definition, token by token: t_comp of a call alone.
 Nanos aloneTime(const WholeCosts& costs, std::uint32_t prompt, std::uint32_t output);
 
-ClusterSpec clusterOf(std::span<const WholeCosts> costs, std::span<const InstanceSpec> instances, Nanos scale = 1);
+ClusterSpec clusterOf(std::span<const WholeCosts> costs, std::span<const InstanceSpec> instances,
+                      Nanos scale = 1);
 InstanceSpec instanceSpec(std::uint16_t latency, std::uint32_t maxSequences, std::int64_t kvTokens,
                           std::uint16_t model = 0);
 
@@ -99,10 +101,10 @@ struct TraceShape {
   std::uint32_t maxCalls = 8;
   std::uint32_t maxPrompt = 2000;
   std::uint32_t maxOutput = 200;
-  Nanos meanGap = kSecond;      ///< between arrivals
-  double toolShare = 0.3;       ///< calls with a tool gap
-  double wrongShare = 0;        ///< calls with a wrong prediction
-  bool chains = false;          ///< every call has the previous one as its only parent
+  Nanos meanGap = kSecond;  ///< between arrivals
+  double toolShare = 0.3;   ///< calls with a tool gap
+  double wrongShare = 0;    ///< calls with a wrong prediction
+  bool chains = false;      ///< every call has the previous one as its only parent
   std::uint16_t models = 1;
 };
 OwnedTrace randomTrace(Random& random, const TraceShape& shape);

@@ -70,16 +70,20 @@ struct StepEngine {
     hidden.clear();
     if (prefilling) {
       prefilled.push_back(current);
-      if (current.output == 1) finished.push_back(current);
-      else running.push_back({current, current.prompt + 1, 1});
+      if (current.output == 1)
+        finished.push_back(current);
+      else
+        running.push_back({current, current.prompt + 1, 1});
     } else {
       ++iterations;
       std::vector<Decoding> left;
       for (Decoding d : running) {
         ++d.context;
         ++d.emitted;
-        if (d.emitted == d.job.output) finished.push_back(d.job);
-        else left.push_back(d);
+        if (d.emitted == d.job.output)
+          finished.push_back(d.job);
+        else
+          left.push_back(d);
       }
       if (left.size() != running.size()) restart = true;
       running = left;
@@ -90,8 +94,10 @@ struct StepEngine {
       const Decoding d = running.back();
       running.pop_back();
       restart = true;
-      if (requeue) putBack(d);
-      else evicted.push_back(d);
+      if (requeue)
+        putBack(d);
+      else
+        evicted.push_back(d);
     }
   }
 
@@ -170,7 +176,8 @@ struct World {
   bool news = false;
   Result result;
 
-  World(const Trace& trace, const ClusterSpec& clusterSpec, const RunOptions& runOptions, SchedulerConfig config)
+  World(const Trace& trace, const ClusterSpec& clusterSpec, const RunOptions& runOptions,
+        SchedulerConfig config)
       : c(trace.columns()), cluster(clusterSpec), options(runOptions), scheduler(std::move(config)) {}
 
   bool early() const {
@@ -218,7 +225,8 @@ struct World {
       Nanos start = 0;
       for (std::uint32_t p : rows[row].parents) start = std::max(start, end[p - c.firstCall[w]]);
       const std::int32_t model = c.model == nullptr ? 0 : c.model[row];
-      end[row - c.firstCall[w]] = start + gapOf(row) + meanTime(model, c.promptTokens[row], c.outputTokens[row]);
+      end[row - c.firstCall[w]] =
+          start + gapOf(row) + meanTime(model, c.promptTokens[row], c.outputTokens[row]);
       longest = std::max(longest, end[row - c.firstCall[w]]);
     }
     return longest;
@@ -249,8 +257,10 @@ struct World {
 
   void becomesReady(std::uint32_t row, Nanos t) {
     result.calls[row].ready = t + gapOf(row);
-    if (gapOf(row) > 0) gaps.insert({t + gapOf(row), row});
-    else if (!early()) reveals.push_back(row);
+    if (gapOf(row) > 0)
+      gaps.insert({t + gapOf(row), row});
+    else if (!early())
+      reveals.push_back(row);
   }
 
   void engineEvents(Nanos t, const std::vector<std::uint32_t>& due) {
@@ -307,7 +317,8 @@ struct World {
 
   void arrivals(Nanos t) {
     std::vector<std::uint32_t> opened;
-    while (arrived < c.workflows && fromMs(options.arrivals.recordedMs[arrived]) <= t) opened.push_back(arrived++);
+    while (arrived < c.workflows && fromMs(options.arrivals.recordedMs[arrived]) <= t)
+      opened.push_back(arrived++);
     for (std::uint32_t w : opened) {
       Flow& f = flows[w];
       f.ref = {w, 3};
@@ -326,8 +337,10 @@ struct World {
       for (std::uint32_t row = c.firstCall[w]; row < c.firstCall[w + 1]; ++row) {
         if (!rows[row].parents.empty()) continue;
         result.calls[row].ready = t + gapOf(row);
-        if (gapOf(row) > 0) gaps.insert({t + gapOf(row), row});
-        else if (!early()) reveal(row, t, false);
+        if (gapOf(row) > 0)
+          gaps.insert({t + gapOf(row), row});
+        else if (!early())
+          reveal(row, t, false);
       }
     }
   }
@@ -337,8 +350,10 @@ struct World {
       const std::uint32_t row = gaps.begin()->second;
       gaps.erase(gaps.begin());
       if (flows[rows[row].workflow].aborted) continue;
-      if (early()) tell(scheduler.toolDone(t, {attempt(row)}));
-      else reveals.push_back(row);
+      if (early())
+        tell(scheduler.toolDone(t, {attempt(row)}));
+      else
+        reveals.push_back(row);
     }
   }
 
@@ -393,7 +408,9 @@ struct World {
         const StepEngine& e = engines[m];
         if (e.busy()) continue;
         const auto sequencesFree = static_cast<std::uint32_t>(e.spec.maxSequences - e.running.size());
-        tell(scheduler.capacity(t, {m, sequencesFree, e.kvFree(), 1, 1}));
+        // One unprefilled lease at a time: what waits in the engine (overcommit above 1) takes the place of
+        // the next.
+        tell(scheduler.capacity(t, {m, sequencesFree, e.kvFree(), e.queue.empty() ? 1u : 0u, 1}));
       }
     }
     while (news) {  // in lease mode only events wake the scheduler

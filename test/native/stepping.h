@@ -1,15 +1,20 @@
-// A second simulator, as naive as possible: it visits every iteration and every instant with plain loops, and shares no
-// code with the leaping engine, its driver or their truth beyond the latency interface. Only the Scheduler is the same
-// object, because policies are written once. Used to show that leaping equals stepping.
+// A second simulator, as naive as possible: it visits every iteration and every instant with plain loops, and
+// shares no code with the leaping engine, its driver or their truth beyond the latency interface. Only the
+// Scheduler is the same object, because policies are written once. Used to show that leaping equals stepping.
 //
 // Rules it follows (CONTRACT 3, 5, 6; engine.h, driver.h):
-//   - at a boundary a waiting lease that fits is prefilled alone and whole, otherwise all running calls decode one token;
+//   - at a boundary a waiting lease that fits is prefilled alone and whole, otherwise all running calls
+//   decode one token;
 //   - the first token comes from the prefill, so output n takes n - 1 iterations;
-//   - a call holds max(its reservation, its context); before an iteration that would exceed the KV capacity the calls
+//   - a call holds max(its reservation, its context); before an iteration that would exceed the KV capacity
+//   the calls
 //     that joined last are evicted;
-//   - iteration times are summed exactly since the batch last changed or a prefill last began, and rounded once;
-//   - boundary feedback: every engine that ends an iteration or a prefill, or is idle, reports its exact capacity;
-//   - a rejection closes its workflow at once, and the calls this sets free are decided upon at the same instant.
+//   - iteration times are summed exactly since the batch last changed or a prefill last began, and rounded
+//   once;
+//   - boundary feedback: every engine that ends an iteration or a prefill, or is idle, reports its exact
+//   capacity;
+//   - a rejection closes its workflow at once, and the calls this sets free are decided upon at the same
+//   instant.
 #pragma once
 
 #include <cstdint>
