@@ -225,7 +225,11 @@ export interface EventLayout {
   readonly parentsOffset: number
   readonly moreParents: number
   readonly moreParentsOffset: number
-  readonly kinds: readonly { readonly name: string; readonly id: number; readonly fields: readonly EventField[] }[]
+  readonly kinds: readonly {
+    readonly name: string
+    readonly id: number
+    readonly fields: readonly EventField[]
+  }[]
 }
 
 function load(): NativeAddon {

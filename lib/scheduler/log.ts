@@ -47,7 +47,9 @@ export async function writeLog(path: string, header: LogHeader, records: Uint8Ar
   } catch (cause) {
     stream.destroy()
     await rm(temporary, { force: true })
-    throw new LaxityError('ERR_LAXITY_FILE', `Cannot write the log: ${(cause as Error).message}`, path, { cause })
+    throw new LaxityError('ERR_LAXITY_FILE', `Cannot write the log: ${(cause as Error).message}`, path, {
+      cause,
+    })
   }
 }
 
@@ -83,7 +85,9 @@ export async function readLog(path: string): Promise<EventLog> {
     return { header, records: bytes.subarray(0, used) }
   } catch (cause) {
     if (cause instanceof LaxityError) throw cause
-    throw new LaxityError('ERR_LAXITY_FILE', `Cannot read the log: ${(cause as Error).message}`, path, { cause })
+    throw new LaxityError('ERR_LAXITY_FILE', `Cannot read the log: ${(cause as Error).message}`, path, {
+      cause,
+    })
   } finally {
     await file.close().catch(() => {})
   }
@@ -92,7 +96,8 @@ export async function readLog(path: string): Promise<EventLog> {
 function parse(line: string, place: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(line)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+    if (typeof value === 'object' && value !== null && !Array.isArray(value))
+      return value as Record<string, unknown>
   } catch {}
   throw new LaxityError('ERR_LAXITY_SYNTAX', 'Expected one JSON object', place)
 }
@@ -100,24 +105,35 @@ function parse(line: string, place: string): Record<string, unknown> {
 /** Integers beyond 2^53 travel as decimal strings. */
 function revive(object: Record<string, unknown>): EventObject {
   for (const [name, value] of Object.entries(object)) {
-    if (name !== 'kind' && typeof value === 'string' && /^-?\d{1,20}$/.test(value)) object[name] = BigInt(value)
+    if (name !== 'kind' && typeof value === 'string' && /^-?\d{1,20}$/.test(value))
+      object[name] = BigInt(value)
   }
   return object as EventObject
 }
 
 function readHeader(object: Record<string, unknown>, place: string): LogHeader {
-  if (object.laxity !== 'log') throw new LaxityError('ERR_LAXITY_LOG', 'Expected a log header: {"laxity":"log",…}', place)
+  if (object.laxity !== 'log')
+    throw new LaxityError('ERR_LAXITY_LOG', 'Expected a log header: {"laxity":"log",…}', place)
   if (object.version !== LOG_VERSION) {
-    throw new LaxityError('ERR_LAXITY_LOG', `Expected log version ${LOG_VERSION}, got ${String(object.version)}`, place)
+    throw new LaxityError(
+      'ERR_LAXITY_LOG',
+      `Expected log version ${LOG_VERSION}, got ${String(object.version)}`,
+      place,
+    )
   }
   const { run, cluster, trace } = object as unknown as LogHeader
   if (typeof run !== 'object' || typeof cluster !== 'object' || !Array.isArray(cluster?.latencies)) {
     throw new LaxityError('ERR_LAXITY_LOG', 'Expected `run` and `cluster` in the log header', place)
   }
-  const latencies = cluster.latencies.map((latency): NativeLatency =>
-    latency?.kind === 'table'
-      ? { ...latency, tokens: Float64Array.from(latency.tokens), prefillMs: Float64Array.from(latency.prefillMs) }
-      : latency,
+  const latencies = cluster.latencies.map(
+    (latency): NativeLatency =>
+      latency?.kind === 'table'
+        ? {
+            ...latency,
+            tokens: Float64Array.from(latency.tokens),
+            prefillMs: Float64Array.from(latency.prefillMs),
+          }
+        : latency,
   )
   return { run, cluster: { ...cluster, latencies }, trace }
 }

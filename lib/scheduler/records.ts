@@ -102,7 +102,11 @@ export function decodeRecord(view: DataView, at: number): EventObject | undefine
     const count = kind.fields.find((field) => field.name === 'parentCount')!
     object.parents = readParents(view, at + layout.parentsOffset, view.getUint8(at + count.offset))
   } else if (kind.name === 'moreParents') {
-    object.parents = readParents(view, at + layout.moreParentsOffset, view.getUint32(at + kind.fields[0]!.offset, true))
+    object.parents = readParents(
+      view,
+      at + layout.moreParentsOffset,
+      view.getUint32(at + kind.fields[0]!.offset, true),
+    )
   }
   return object
 }
@@ -118,19 +122,22 @@ export function encodeRecord(view: DataView, at: number, object: EventObject): s
   view.setBigInt64(at + T_OFFSET, BigInt(object.t), true)
   view.setUint16(at + KIND_OFFSET, kind.id, true)
   const parents = object.parents ?? []
-  const room = kind.name === 'moreParents' ? layout.moreParents : kind.name === 'reveal' ? layout.inlineParents : 0
+  const room =
+    kind.name === 'moreParents' ? layout.moreParents : kind.name === 'reveal' ? layout.inlineParents : 0
   if (!Array.isArray(parents) || parents.length > room) return `at most ${room} parents`
   for (const field of kind.fields) {
     const value =
       field.name === 'parentCount' || (kind.name === 'moreParents' && field.name === 'count')
         ? parents.length
         : object[field.name === 'kind' ? 'decision' : field.name]
-    if (field.type === 'f64' ? typeof value !== 'number' : !isInteger(value)) return `expected a number for \`${field.name}\``
+    if (field.type === 'f64' ? typeof value !== 'number' : !isInteger(value))
+      return `expected a number for \`${field.name}\``
     setField(view, at + field.offset, field.type, value as Integer)
   }
   const offset = kind.name === 'moreParents' ? layout.moreParentsOffset : layout.parentsOffset
   for (const [i, parent] of parents.entries()) {
-    if (!Array.isArray(parent) || !isInteger(parent[0]) || !isInteger(parent[1])) return 'expected [slot, generation] parents'
+    if (!Array.isArray(parent) || !isInteger(parent[0]) || !isInteger(parent[1]))
+      return 'expected [slot, generation] parents'
     view.setUint32(at + offset + i * 8, Number(parent[0]), true)
     view.setUint32(at + offset + i * 8 + 4, Number(parent[1]), true)
   }

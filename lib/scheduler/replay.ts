@@ -47,7 +47,11 @@ export function replay({ header, records }: EventLog, place = 'log'): ReplayResu
       made = Uint8Array.from(scheduler.decide())
       if (scheduler.refusals.length > 0) {
         const reason = native.statusReasons[scheduler.refusals[1]!]
-        throw new LaxityError('ERR_LAXITY_LOG', `The scheduler refused an event before this line: ${reason}`, `${place}:${i + 2}`)
+        throw new LaxityError(
+          'ERR_LAXITY_LOG',
+          `The scheduler refused an event before this line: ${reason}`,
+          `${place}:${i + 2}`,
+        )
       }
     } else {
       scheduler.pushRecord(records.subarray(at, at + RECORD_BYTES))
@@ -75,6 +79,11 @@ function create({ header, records }: EventLog, place: string): RingScheduler {
   try {
     return new RingScheduler({ ...run, latencies: cluster.latencies, templates: cluster.templates }, largest)
   } catch (cause) {
-    throw new LaxityError('ERR_LAXITY_LOG', `The header does not describe a scheduler: ${(cause as Error).message}`, `${place}:1`, { cause })
+    throw new LaxityError(
+      'ERR_LAXITY_LOG',
+      `The header does not describe a scheduler: ${(cause as Error).message}`,
+      `${place}:1`,
+      { cause },
+    )
   }
 }

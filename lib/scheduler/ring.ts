@@ -1,8 +1,4 @@
-import {
-  type NativeScheduler,
-  type NativeSchedulerConfig,
-  native,
-} from '../native.ts'
+import { type NativeScheduler, type NativeSchedulerConfig, native } from '../native.ts'
 import { type EventObject, encodeRecord, RECORD_BYTES } from './records.ts'
 
 /**

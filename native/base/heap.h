@@ -1,7 +1,7 @@
 // A 4-ary indexed heap over flat entries, larger key first, then smaller rank.
 //
-// The heap does not know where positions are kept: every move calls `moved(slot, position)`, so that one call record can
-// hold its position whichever of many queues it waits in.
+// The heap does not know where positions are kept: every move calls `moved(slot, position)`, so that one call
+// record can hold its position whichever of many queues it waits in.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// A tournament (winner) tree: the smallest of n values, ties to the smallest index. set is O(log n), the minimum O(1).
+// A tournament (winner) tree: the smallest of n values, ties to the smallest index. set is O(log n), the
+// minimum O(1).
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,9 @@ class TournamentTree {
 
   /// Keeps the values of surviving leaves; new leaves hold kNever.
   void resize(std::size_t n) {
-    std::vector<Nanos> values(values_.begin(), values_.begin() + static_cast<std::ptrdiff_t>(
-                                                                     n < values_.size() ? n : values_.size()));
+    std::vector<Nanos> values(
+        values_.begin(),
+        values_.begin() + static_cast<std::ptrdiff_t>(n < values_.size() ? n : values_.size()));
     size_ = n;
     leaves_ = 1;
     while (leaves_ < n) leaves_ *= 2;

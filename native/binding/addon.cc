@@ -1,5 +1,5 @@
-// The whole export list of the addon. State hangs from its objects: nothing here is static, so that any number of
-// environments (worker threads) can load it.
+// The whole export list of the addon. State hangs from its objects: nothing here is static, so that any
+// number of environments (worker threads) can load it.
 #include "base/statistics.h"
 #include "binding/convert.h"
 #include "binding/layout.h"
@@ -62,7 +62,8 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   std::vector<std::string_view> parameters;
   for (const ParameterInfo& p : kParameters) parameters.push_back(p.name);
   std::vector<std::string_view> reasons;
-  for (int s = 0; s <= static_cast<int>(Status::kLawBroken); ++s) reasons.emplace_back(reason(static_cast<Status>(s)));
+  for (int s = 0; s <= static_cast<int>(Status::kLawBroken); ++s)
+    reasons.emplace_back(reason(static_cast<Status>(s)));
   exports.Set("orders", nameList(env, orderNames()));
   exports.Set("placements", nameList(env, placementNames()));
   exports.Set("parameters", nameList(env, parameters));

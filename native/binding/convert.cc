@@ -117,7 +117,8 @@ bool readTrace(Napi::Object from, TraceColumns* out) {
          take(from, "outputTokens", napi_uint32_array, false, out->calls, &out->outputTokens) &&
          take(from, "predictedTokens", napi_uint32_array, true, out->calls, &out->predictedTokens) &&
          take(from, "toolGapMs", napi_float64_array, true, out->calls, &out->toolGapMs) &&
-         take(from, "parentOffset", napi_uint32_array, false, std::size_t{out->calls} + 1, &out->parentOffset);
+         take(from, "parentOffset", napi_uint32_array, false, std::size_t{out->calls} + 1,
+              &out->parentOffset);
 }
 
 bool readLatencies(Napi::Object from, std::vector<LatencyModel>* out) {
@@ -150,17 +151,20 @@ bool readLatencies(Napi::Object from, std::vector<LatencyModel>* out) {
           !readColumn(item, "prefillMs", napi_float64_array, false, &times)) {
         return false;
       }
-      if (tokens.length != times.length) return fail(from.Env(), "Lengths of `tokens` and `prefillMs` differ");
+      if (tokens.length != times.length)
+        return fail(from.Env(), "Lengths of `tokens` and `prefillMs` differ");
       std::vector<PrefillKnot> knots(tokens.length);
       for (std::size_t k = 0; k < knots.size(); ++k) {
         const double n = static_cast<const double*>(tokens.data)[k];
         const double ms = static_cast<const double*>(times.data)[k];
-        if (!(n >= 1 && n <= kMaxTokens) || !(ms > 0 && ms < 1e9)) return fail(from.Env(), "Prefill knot out of range");
+        if (!(n >= 1 && n <= kMaxTokens) || !(ms > 0 && ms < 1e9))
+          return fail(from.Env(), "Prefill knot out of range");
         knots[k] = {static_cast<std::uint32_t>(n), fromMs(ms)};
       }
       status = LatencyModel::table(std::move(knots), c, &model);
     }
-    if (!ok(status)) return fail(from.Env(), "Latency model " + std::to_string(i) + " has a value out of range");
+    if (!ok(status))
+      return fail(from.Env(), "Latency model " + std::to_string(i) + " has a value out of range");
     out->push_back(std::move(model));
   }
   return true;
@@ -176,7 +180,8 @@ bool readTemplates(Napi::Object from, std::vector<std::vector<TemplateEntry>>* o
     std::vector<TemplateEntry> entries(stages.Length());
     for (std::uint32_t s = 0; s < stages.Length(); ++s) {
       Napi::Object item;
-      if (!itemOf(stages, s, "templates", &item) || !readInteger(item, "stage", 0, 65535, &entries[s].stage) ||
+      if (!itemOf(stages, s, "templates", &item) ||
+          !readInteger(item, "stage", 0, 65535, &entries[s].stage) ||
           !readInteger(item, "promptTokens", 1, kMaxTokens, &entries[s].promptTokens) ||
           !readInteger(item, "outputTokens", 1, kMaxTokens, &entries[s].outputTokens)) {
         return false;
@@ -197,7 +202,8 @@ bool readInstances(Napi::Object from, std::vector<InstanceSpec>* out) {
     static constexpr const char* kModes[] = {"prefill-first", "chunked", "decode-share"};
     int mode = 0;
     if (!itemOf(list, i, "instances", &item) || !readName(item, "mode", kModes, &mode) ||
-        !readInteger(item, "latency", 0, 65535, &spec.latency) || !readInteger(item, "model", 0, 65535, &spec.model) ||
+        !readInteger(item, "latency", 0, 65535, &spec.latency) ||
+        !readInteger(item, "model", 0, 65535, &spec.model) ||
         !readInteger(item, "kvTokens", 1, static_cast<double>(kMaxKvTokens), &spec.kvTokens) ||
         !readInteger(item, "maxSequences", 1, kMaxSequences, &spec.maxSequences)) {
       return false;
@@ -220,14 +226,16 @@ bool readPolicy(Napi::Object from, RunOptions* out) {
   int knowledge = 0;
   int compat = 0;
   if (!readString(from, "order", &order) || !readString(from, "placement", &placement) ||
-      !readName(from, "binding", kBindings, &bindingId) || !readName(from, "feedback", kFeedbacks, &feedback) ||
+      !readName(from, "binding", kBindings, &bindingId) ||
+      !readName(from, "feedback", kFeedbacks, &feedback) ||
       !readName(from, "knowledge", kKnowledge, &knowledge) || !readName(from, "compat", kCompat, &compat) ||
       !readInteger(from, "lookahead", 0, 1000, &out->lookahead) ||
       !readInteger(from, "tieSeed", 0, 9007199254740991.0, &out->tieSeed)) {
     return false;
   }
   if (!makeOrder(order, &out->order)) return fail(from.Env(), "Unknown order \"" + order + "\"");
-  if (!makePlacement(placement, &out->placement)) return fail(from.Env(), "Unknown placement \"" + placement + "\"");
+  if (!makePlacement(placement, &out->placement))
+    return fail(from.Env(), "Unknown placement \"" + placement + "\"");
   out->binding = static_cast<Binding>(bindingId);
   out->feedback = static_cast<Feedback>(feedback);
   out->knowledge = static_cast<Knowledge>(knowledge);

@@ -1,5 +1,5 @@
-// JavaScript values to the core's plain structs. The facade has validated them; here only what would corrupt memory or
-// make no sense to the core is checked again, with a TypeError that names the field.
+// JavaScript values to the core's plain structs. The facade has validated them; here only what would corrupt
+// memory or make no sense to the core is checked again, with a TypeError that names the field.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ namespace laxity::binding {
 /// Throws and returns false on the first problem; every reader below does.
 bool fail(Napi::Env env, const std::string& message);
 
-/// A typed array of exactly this element type, over an ArrayBuffer or a SharedArrayBuffer. `length` in elements.
-/// `present` is false (and nothing thrown) where an optional field is missing.
+/// A typed array of exactly this element type, over an ArrayBuffer or a SharedArrayBuffer. `length` in
+/// elements. `present` is false (and nothing thrown) where an optional field is missing.
 struct Column {
   void* data = nullptr;
   std::size_t length = 0;

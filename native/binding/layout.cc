@@ -9,15 +9,24 @@ namespace {
 
 template <class T>
 const char* typeName() {
-  if constexpr (std::is_enum_v<T>) return typeName<std::underlying_type_t<T>>();
-  else if constexpr (std::is_same_v<T, std::uint8_t>) return "u8";
-  else if constexpr (std::is_same_v<T, std::uint16_t>) return "u16";
-  else if constexpr (std::is_same_v<T, std::uint32_t>) return "u32";
-  else if constexpr (std::is_same_v<T, std::int16_t>) return "i16";
-  else if constexpr (std::is_same_v<T, std::int32_t>) return "i32";
-  else if constexpr (std::is_same_v<T, std::int64_t>) return "i64";
-  else if constexpr (std::is_same_v<T, std::uint64_t>) return "u64";
-  else return "f64";
+  if constexpr (std::is_enum_v<T>)
+    return typeName<std::underlying_type_t<T>>();
+  else if constexpr (std::is_same_v<T, std::uint8_t>)
+    return "u8";
+  else if constexpr (std::is_same_v<T, std::uint16_t>)
+    return "u16";
+  else if constexpr (std::is_same_v<T, std::uint32_t>)
+    return "u32";
+  else if constexpr (std::is_same_v<T, std::int16_t>)
+    return "i16";
+  else if constexpr (std::is_same_v<T, std::int32_t>)
+    return "i32";
+  else if constexpr (std::is_same_v<T, std::int64_t>)
+    return "i64";
+  else if constexpr (std::is_same_v<T, std::uint64_t>)
+    return "u64";
+  else
+    return "f64";
 }
 
 class Kind {
@@ -63,7 +72,8 @@ Napi::Object eventLayout(Napi::Env env) {
   layout.Set("inlineParents", static_cast<double>(kInlineParents));
   layout.Set("parentsOffset", static_cast<double>(offsetof(EventRecord, bytes) + offsetof(Reveal, parents)));
   layout.Set("moreParents", static_cast<double>(kMoreParents));
-  layout.Set("moreParentsOffset", static_cast<double>(offsetof(EventRecord, bytes) + offsetof(MoreParents, parents)));
+  layout.Set("moreParentsOffset",
+             static_cast<double>(offsetof(EventRecord, bytes) + offsetof(MoreParents, parents)));
   layout.Set("decisionBytes", static_cast<double>(sizeof(Decision)));
   layout.Set("kinds", kinds);
 

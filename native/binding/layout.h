@@ -5,7 +5,8 @@
 
 namespace laxity::binding {
 
-/// { recordBytes, kinds: [{ name, id, fields: [{ name, offset, type }] }] }; type: u8 u16 u32 i16 i32 i64 u64 f64.
+/// { recordBytes, kinds: [{ name, id, fields: [{ name, offset, type }] }] }; type: u8 u16 u32 i16 i32 i64 u64
+/// f64.
 Napi::Object eventLayout(Napi::Env env);
 
 }  // namespace laxity::binding

@@ -9,13 +9,13 @@
 namespace laxity::binding {
 
 Napi::Function SchedulerWrap::define(Napi::Env env) {
-  return DefineClass(env, "Scheduler",
-                     {InstanceMethod<&SchedulerWrap::decide>("decide"),
-                      InstanceMethod<&SchedulerWrap::applyLog>("applyLog"),
-                      InstanceMethod<&SchedulerWrap::audit>("audit"),
-                      InstanceAccessor<&SchedulerWrap::decisions>("decisions"),
-                      InstanceAccessor<&SchedulerWrap::refusals>("refusals"),
-                      InstanceAccessor<&SchedulerWrap::nextWakeMs>("nextWakeMs")});
+  return DefineClass(
+      env, "Scheduler",
+      {InstanceMethod<&SchedulerWrap::decide>("decide"), InstanceMethod<&SchedulerWrap::applyLog>("applyLog"),
+       InstanceMethod<&SchedulerWrap::audit>("audit"),
+       InstanceAccessor<&SchedulerWrap::decisions>("decisions"),
+       InstanceAccessor<&SchedulerWrap::refusals>("refusals"),
+       InstanceAccessor<&SchedulerWrap::nextWakeMs>("nextWakeMs")});
 }
 
 SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<SchedulerWrap>(info) {
@@ -88,8 +88,9 @@ bool SchedulerWrap::publish(Napi::Env, std::span<const Decision> made) {
   return true;
 }
 
-/// Replays the records of a log without the ring: events are applied, every decide mark decides, and the decisions that
-/// follow it are compared byte for byte. Returns { decisions, firstMismatch } (a record number, or -1).
+/// Replays the records of a log without the ring: events are applied, every decide mark decides, and the
+/// decisions that follow it are compared byte for byte. Returns { decisions, firstMismatch } (a record
+/// number, or -1).
 Napi::Value SchedulerWrap::applyLog(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   napi_typedarray_type type;
@@ -108,7 +109,8 @@ Napi::Value SchedulerWrap::applyLog(const Napi::CallbackInfo& info) {
   std::span<const Decision> made;
   for (std::size_t i = 0; i < count && mismatch < 0; ++i) {
     EventRecord record;
-    std::memcpy(&record, static_cast<const unsigned char*>(data) + i * sizeof(EventRecord), sizeof(EventRecord));
+    std::memcpy(&record, static_cast<const unsigned char*>(data) + i * sizeof(EventRecord),
+                sizeof(EventRecord));
     if (record.header.kind == EventKind::kDecision) {
       if (next >= made.size() || std::memcmp(&made[next], &record.decision, sizeof(Decision)) != 0) {
         mismatch = static_cast<double>(i);

@@ -1,7 +1,7 @@
 // The scheduler behind a ring of event records in shared memory.
 //
-// Ring: two 32-bit counters (records written by JavaScript, records drained here), padding to 128 bytes, then the
-// records. Both sides run on one thread; the counters never need more than ordinary loads and stores.
+// Ring: two 32-bit counters (records written by JavaScript, records drained here), padding to 128 bytes, then
+// the records. Both sides run on one thread; the counters never need more than ordinary loads and stores.
 #pragma once
 
 #include <memory>

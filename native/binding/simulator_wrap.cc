@@ -45,7 +45,8 @@ bool readOutputs(Napi::Object from, const TraceColumns& trace, RunOutputs* out) 
       !output(from, "control", napi_int32_array, 2, &out->control)) {
     return false;
   }
-  if (scales.length > 0 && out->attainment == nullptr) return fail(from.Env(), "`scales` without `attainment`");
+  if (scales.length > 0 && out->attainment == nullptr)
+    return fail(from.Env(), "`scales` without `attainment`");
   return true;
 }
 
@@ -75,7 +76,8 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out) {
   return true;
 }
 
-Napi::Object resultObject(Napi::Env env, Status status, const RunResult& r, std::uint32_t workflows, double cpuMs) {
+Napi::Object resultObject(Napi::Env env, Status status, const RunResult& r, std::uint32_t workflows,
+                          double cpuMs) {
   Napi::Object o = Napi::Object::New(env);
   o.Set("status", static_cast<int>(status));
   o.Set("workflows", workflows);
@@ -98,8 +100,9 @@ Napi::Object resultObject(Napi::Env env, Status status, const RunResult& r, std:
 }  // namespace
 
 Napi::Function SimulatorWrap::define(Napi::Env env) {
-  return DefineClass(env, "Simulator",
-                     {InstanceMethod<&SimulatorWrap::run>("run"), InstanceMethod<&SimulatorWrap::record>("record")});
+  return DefineClass(
+      env, "Simulator",
+      {InstanceMethod<&SimulatorWrap::run>("run"), InstanceMethod<&SimulatorWrap::record>("record")});
 }
 
 SimulatorWrap::SimulatorWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<SimulatorWrap>(info) {

@@ -5,10 +5,10 @@
 namespace laxity::binding {
 
 Napi::Function TraceWrap::define(Napi::Env env) {
-  return DefineClass(env, "Trace",
-                     {InstanceAccessor<&TraceWrap::status>("status"), InstanceAccessor<&TraceWrap::workflow>("workflow"),
-                      InstanceAccessor<&TraceWrap::call>("call"),
-                      InstanceAccessor<&TraceWrap::largestCall>("largestCall")});
+  return DefineClass(
+      env, "Trace",
+      {InstanceAccessor<&TraceWrap::status>("status"), InstanceAccessor<&TraceWrap::workflow>("workflow"),
+       InstanceAccessor<&TraceWrap::call>("call"), InstanceAccessor<&TraceWrap::largestCall>("largestCall")});
 }
 
 TraceWrap::TraceWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<TraceWrap>(info) {

@@ -60,7 +60,8 @@ Napi::Value chessFillColumns(const Napi::CallbackInfo& info) {
       !writable(columns, "stage", napi_uint16_array, sizes.calls, &out.stage) ||
       !writable(columns, "promptTokens", napi_uint32_array, sizes.calls, &out.promptTokens) ||
       !writable(columns, "outputTokens", napi_uint32_array, sizes.calls, &out.outputTokens) ||
-      !writable(columns, "parentOffset", napi_uint32_array, std::size_t{sizes.calls} + 1, &out.parentOffset) ||
+      !writable(columns, "parentOffset", napi_uint32_array, std::size_t{sizes.calls} + 1,
+                &out.parentOffset) ||
       !writable(columns, "parents", napi_uint32_array, sizes.edges, &out.parents)) {
     return info.Env().Undefined();
   }

@@ -22,14 +22,15 @@ Status Cluster::add(std::uint32_t slot, const InstanceSpec& spec) {
   if (spec.latency >= latencies_.size()) return Status::kUnknownModel;
   if (spec.kvTokens < 1 || spec.kvTokens > kMaxKvTokens) return Status::kBadValue;
   if (spec.maxSequences < 1 || spec.maxSequences > kMaxSequences) return Status::kBadValue;
-  if (slot < instances_.size() && instances_[slot].condition != Condition::kRemoved) return Status::kSlotInUse;
+  if (slot < instances_.size() && instances_[slot].condition != Condition::kRemoved)
+    return Status::kSlotInUse;
 
   if (slot == instances_.size()) {
     instances_.emplace_back();
     instances_[slot].tie = tieSeed_ == 0 ? slot : mix(mix(tieSeed_) ^ slot);
-    const auto place = std::lower_bound(byTie_.begin(), byTie_.end(), slot, [&](std::uint32_t a, std::uint32_t b) {
-      return instances_[a].tie < instances_[b].tie;
-    });
+    const auto place = std::lower_bound(
+        byTie_.begin(), byTie_.end(), slot,
+        [&](std::uint32_t a, std::uint32_t b) { return instances_[a].tie < instances_[b].tie; });
     byTie_.insert(place, slot);
   } else {
     HardwareClass& old = classes_[instances_[slot].hardwareClass];
@@ -41,9 +42,9 @@ Status Cluster::add(std::uint32_t slot, const InstanceSpec& spec) {
   m.condition = Condition::kUp;  // a returning slot keeps its ledger: its leases are re-adopted
   m.hardwareClass = classOf(spec);
   HardwareClass& k = classes_[m.hardwareClass];
-  const auto place = std::lower_bound(k.members.begin(), k.members.end(), slot, [&](std::uint32_t a, std::uint32_t b) {
-    return instances_[a].tie < instances_[b].tie;
-  });
+  const auto place = std::lower_bound(
+      k.members.begin(), k.members.end(), slot,
+      [&](std::uint32_t a, std::uint32_t b) { return instances_[a].tie < instances_[b].tie; });
   k.members.insert(place, slot);
   reindex(k);
   ++revision_;

@@ -1,7 +1,8 @@
 // The instances, grouped into hardware classes that share every estimate.
 //
-// A class is (role, mode, model, latency, sequences, KV). Inside a class t_comp is constant, so the instance with the
-// least outstanding work is the best of it for every score that falls with that work: one tournament tree per class.
+// A class is (role, mode, model, latency, sequences, KV). Inside a class t_comp is constant, so the instance
+// with the least outstanding work is the best of it for every score that falls with that work: one tournament
+// tree per class.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +44,8 @@ class Cluster {
   const LatencyModel& latency(const HardwareClass& k) const { return latencies_[k.spec.latency]; }
   std::size_t latencies() const { return latencies_.size(); }
 
-  /// Changes whenever an instance joins, leaves or changes its condition: what was derived from means is stale then.
+  /// Changes whenever an instance joins, leaves or changes its condition: what was derived from means is
+  /// stale then.
   std::uint64_t revision() const { return revision_; }
 
   /// Call after any change of the ledger's work.

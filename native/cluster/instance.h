@@ -35,26 +35,28 @@ enum class Condition : std::uint8_t {
   kRemoved = 4,   ///< leases still finish; the same slot may be added again
 };
 
-/// What one call costs on the instance it was assigned to. Fixed at assignment, so that every sum returns to zero.
+/// What one call costs on the instance it was assigned to. Fixed at assignment, so that every sum returns to
+/// zero.
 struct CallCost {
-  Nanos exec = 0;           ///< t_comp: prefill + predicted decode, alone
-  Nanos prefill = 0;        ///< ns
-  std::int64_t kv = 0;      ///< tokens to reserve
-  std::int64_t context = 0; ///< expected mean context while decoding, tokens
+  Nanos exec = 0;            ///< t_comp: prefill + predicted decode, alone
+  Nanos prefill = 0;         ///< ns
+  std::int64_t kv = 0;       ///< tokens to reserve
+  std::int64_t context = 0;  ///< expected mean context while decoding, tokens
   std::uint32_t sequences = 1;
 };
 
-/// The scheduler's belief, sums over its own assigned calls; all integers. The engine's truth is another quantity.
+/// The scheduler's belief, sums over its own assigned calls; all integers. The engine's truth is another
+/// quantity.
 struct Ledger {
-  std::uint32_t assigned = 0;       ///< calls waiting here or leased here, unfinished
-  Nanos work = 0;                   ///< sum of their exec: OUT (policies 4)
-  std::uint32_t leased = 0;         ///< sequences leased
-  std::int64_t reservedKv = 0;      ///< tokens reserved by leases
-  std::int64_t heldKv = 0;          ///< tokens kept on a prefill instance until the transfer is done
-  std::int64_t context = 0;         ///< expected context of the leases
-  std::uint32_t unprefilled = 0;    ///< |U|: leases without a first token
-  Nanos unprefilledWork = 0;        ///< sum of their prefill
-  Nanos prefillsEnd = 0;            ///< projected end of the leased prefills (ready_m), corrected by first tokens
+  std::uint32_t assigned = 0;     ///< calls waiting here or leased here, unfinished
+  Nanos work = 0;                 ///< sum of their exec: OUT (policies 4)
+  std::uint32_t leased = 0;       ///< sequences leased
+  std::int64_t reservedKv = 0;    ///< tokens reserved by leases
+  std::int64_t heldKv = 0;        ///< tokens kept on a prefill instance until the transfer is done
+  std::int64_t context = 0;       ///< expected context of the leases
+  std::uint32_t unprefilled = 0;  ///< |U|: leases without a first token
+  Nanos unprefilledWork = 0;      ///< sum of their prefill
+  Nanos prefillsEnd = 0;  ///< projected end of the leased prefills (ready_m), corrected by first tokens
   friend bool operator==(const Ledger&, const Ledger&) = default;
 
   void assign(const CallCost& c) {
@@ -96,15 +98,15 @@ struct ExactCapacity {
 struct Instance {
   InstanceSpec spec;
   Condition condition = Condition::kAbsent;
-  bool touched = false;                 ///< its queue or ledger changed since it was last considered for a lease
+  bool touched = false;  ///< its queue or ledger changed since it was last considered for a lease
   std::uint32_t hardwareClass = 0;
-  std::uint32_t memberIndex = 0;        ///< position inside its class, by tie
-  std::uint64_t tie = 0;                ///< perm[m]: ties go to the smaller (CONTRACT 7)
-  std::uint32_t firstLease = kNoSlot;   ///< head of the list of its leased calls
-  Nanos closedUntil = 0;                ///< no new lease before: backpressure with a retry time
+  std::uint32_t memberIndex = 0;       ///< position inside its class, by tie
+  std::uint64_t tie = 0;               ///< perm[m]: ties go to the smaller (CONTRACT 7)
+  std::uint32_t firstLease = kNoSlot;  ///< head of the list of its leased calls
+  Nanos closedUntil = 0;               ///< no new lease before: backpressure with a retry time
   Ledger ledger;
   ExactCapacity exact;
-  double utilisation = 0;               ///< decayed share of time in prefill, as of utilisationAt (policies 4.9)
+  double utilisation = 0;  ///< decayed share of time in prefill, as of utilisationAt (policies 4.9)
   Nanos utilisationAt = 0;
 
   bool accepts() const { return condition == Condition::kUp; }

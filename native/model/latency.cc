@@ -34,7 +34,8 @@ Status LatencyModel::constants(const LatencyConstants& c, LatencyModel* out) {
 Status LatencyModel::table(std::vector<PrefillKnot> knots, const LatencyConstants& c, LatencyModel* out) {
   if (knots.empty()) return Status::kBadValue;
   for (std::size_t i = 0; i < knots.size(); ++i) {
-    if (knots[i].tokens == 0 || knots[i].time < 1 || knots[i].time > fromMs(kMaxMs * 1000)) return Status::kBadValue;
+    if (knots[i].tokens == 0 || knots[i].time < 1 || knots[i].time > fromMs(kMaxMs * 1000))
+      return Status::kBadValue;
     if (i > 0 && (knots[i].tokens <= knots[i - 1].tokens || knots[i].time < knots[i - 1].time)) {
       return Status::kBadValue;
     }
@@ -77,7 +78,9 @@ bool operator==(const LatencyModel& a, const LatencyModel& b) {
          a.decodeBase_ == b.decodeBase_ && a.decodePerSequence_ == b.decodePerSequence_ &&
          a.decodePerContext_ == b.decodePerContext_ &&
          std::equal(a.knots_.begin(), a.knots_.end(), b.knots_.begin(), b.knots_.end(),
-                    [](const PrefillKnot& x, const PrefillKnot& y) { return x.tokens == y.tokens && x.time == y.time; });
+                    [](const PrefillKnot& x, const PrefillKnot& y) {
+                      return x.tokens == y.tokens && x.time == y.time;
+                    });
 }
 
 }  // namespace laxity

@@ -1,7 +1,8 @@
-// What a call costs on one kind of instance. One interface; the implementations are constants and tables so far.
+// What a call costs on one kind of instance. One interface; the implementations are constants and tables so
+// far.
 //
-// Decode is described by exact linear pieces, so that a simulator can leap over iterations: while the summed context
-// stays below `contextEnd`, an iteration takes base + perContext * context.
+// Decode is described by exact linear pieces, so that a simulator can leap over iterations: while the summed
+// context stays below `contextEnd`, an iteration takes base + perContext * context.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,22 @@ struct DecodePiece {
     const std::int64_t steps = n * (n - 1) / 2;  // the context grows by batch * steps in all
     return FineSum{base} * n + FineSum{perContext} * (context * n) + FineSum{perContext * batch} * steps;
   }
+
+  /// `offset` plus that sum, rounded. Nearly always 64 bits are enough, and several times cheaper.
+  Nanos roundedSum(FineSum offset, std::int64_t context, std::int64_t batch, std::int64_t n) const {
+    Fine fine;
+    Fine contexts;
+    std::int64_t tokens;
+    if (offset == static_cast<Fine>(offset) && !__builtin_mul_overflow(base, n, &fine) &&
+        !__builtin_mul_overflow(batch, n * (n - 1) / 2, &tokens) &&
+        !__builtin_add_overflow(tokens, context * n, &tokens) &&
+        !__builtin_mul_overflow(perContext, tokens, &contexts) &&
+        !__builtin_add_overflow(fine, contexts, &fine) &&
+        !__builtin_add_overflow(fine, static_cast<Fine>(offset), &fine)) {
+      return roundFine(fine);
+    }
+    return roundFine(offset + sum(context, batch, n));
+  }
 };
 
 struct LatencyConstants {
@@ -43,18 +60,24 @@ struct PrefillKnot {
 
 class LatencyModel {
  public:
-  /// Rejects (kBadValue) anything negative, not finite, or too large, and a decode base below 1 ns: time must advance.
+  /// Rejects (kBadValue) anything negative, not finite, or too large, and a decode base below 1 ns: time must
+  /// advance.
   static Status constants(const LatencyConstants& constants, LatencyModel* out);
 
   /// Prefill from knots (ascending tokens, non-decreasing times): linear between, proportional outside.
   /// The prefill constants are ignored.
   static Status table(std::vector<PrefillKnot> knots, const LatencyConstants& constants, LatencyModel* out);
 
-  /// Time of a whole prefill that computes `newTokens` on top of `cachedTokens` already present. At least 1 ns.
+  /// Time of a whole prefill that computes `newTokens` on top of `cachedTokens` already present. At least 1
+  /// ns.
   Nanos prefill(std::uint32_t newTokens, std::uint32_t cachedTokens) const {
     (void)cachedTokens;  // constants and tables price the new tokens alone
     if (!knots_.empty()) return prefillFromKnots(newTokens);
-    const Nanos time = roundFine(FineSum{prefillPerToken_} * newTokens + prefillBase_);
+    Fine fine;
+    const Nanos time = __builtin_mul_overflow(prefillPerToken_, static_cast<Fine>(newTokens), &fine) ||
+                               __builtin_add_overflow(fine, prefillBase_, &fine)
+                           ? roundFine(FineSum{prefillPerToken_} * newTokens + prefillBase_)
+                           : roundFine(fine);
     return time > 1 ? time : 1;
   }
 
@@ -67,7 +90,7 @@ class LatencyModel {
   /// `steps` iterations of one sequence alone, starting with `context` tokens; rounded once.
   Nanos decodeAlone(std::int64_t context, std::int64_t steps) const {
     const DecodePiece first = piece(1, context);
-    if (first.contextEnd - context >= steps) return roundFine(first.sum(context, 1, steps));
+    if (first.contextEnd - context >= steps) return first.roundedSum(0, context, 1, steps);
     return decodeAcross(context, steps);
   }
 

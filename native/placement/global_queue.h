@@ -14,7 +14,8 @@ struct GlobalQueue {
 
   std::uint32_t choose(const PlacementView& view) {
     Choice<Nanos> best;
-    view.eachFirst([&](std::uint32_t m) { best.offer(m, 0, view.estimate(m).exec, view.cluster.at(m).tie); });
+    view.eachFirst(
+        [&](std::uint32_t m, const Instance& i, const Estimate& e) { best.offer(m, 0, e.exec, i.tie); });
     return best.instance();
   }
 };

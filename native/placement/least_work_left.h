@@ -15,8 +15,8 @@ struct LeastWorkLeft {
 
   std::uint32_t choose(const PlacementView& view) {
     Choice<Nanos> best;
-    view.eachLeastWork([&](std::uint32_t m) {
-      best.offer(m, view.cluster.at(m).ledger.work, view.estimate(m).exec, view.cluster.at(m).tie);
+    view.eachLeastWork([&](std::uint32_t m, const Instance& i, const Estimate& e) {
+      best.offer(m, i.ledger.work, e.exec, i.tie);
     });
     return best.instance();
   }

@@ -7,9 +7,9 @@
 //   choose(view)      an instance slot among the view's candidates; the view has at least one
 // It may keep state of its own (a counter); it sees the cluster only through the view.
 //
-// Ties: equal choices go by (score, service time, perm[m]) (CONTRACT 7). Scores that fall with the outstanding work are
-// compared by that work inside a hardware class, where everything else is equal; so one representative a class is enough
-// and rounding of the score cannot reorder a class.
+// Ties: equal choices go by (score, service time, perm[m]) (CONTRACT 7). Scores that fall with the
+// outstanding work are compared by that work inside a hardware class, where everything else is equal; so one
+// representative a class is enough and rounding of the score cannot reorder a class.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ namespace laxity {
 
 /// What waits on an instance, seen from one candidate call under the present order.
 struct QueueAhead {
-  Nanos prefillAhead = 0;     ///< of calls at least as urgent
-  std::int64_t kvAhead = 0;   ///< their KV need, tokens
-  std::uint32_t behind = 0;   ///< number of the others
+  Nanos prefillAhead = 0;    ///< of calls at least as urgent
+  std::int64_t kvAhead = 0;  ///< their KV need, tokens
+  std::uint32_t behind = 0;  ///< number of the others
   Nanos prefillAll = 0;
 };
 
@@ -35,7 +35,8 @@ template <class Score>
 class Choice {
  public:
   void offer(std::uint32_t instance, Score score, Nanos exec, std::uint64_t tie) {
-    if (instance_ != kNoSlot && !(score < score_ || (score == score_ && (exec < exec_ || (exec == exec_ && tie < tie_))))) {
+    if (instance_ != kNoSlot &&
+        !(score < score_ || (score == score_ && (exec < exec_ || (exec == exec_ && tie < tie_))))) {
       return;
     }
     instance_ = instance;
@@ -58,10 +59,10 @@ class PlacementView {
   const Call& call;
   const Cluster& cluster;
   const PolicyParameters& parameters;
-  const Estimate* estimates;         ///< per hardware class; exec = kNever where the call cannot run
+  const Estimate* estimates;           ///< per hardware class; exec = kNever where the call cannot run
   const StageTemplate* stageTemplate;  ///< null without one
   Nanos now;
-  double beta;                       ///< s^2, resolved
+  double beta;  ///< s^2, resolved
   FirstToken firstToken;
   /// At-credit: only these have credit now (CONTRACT 7). Null at reveal: every instance that accepts calls.
   const std::vector<std::uint32_t>* withCredit;
@@ -89,11 +90,11 @@ class PlacementView {
 
   QueueAhead queueAhead(std::uint32_t m) const { return queueAheadOf(scheduler, m, *this); }
 
-  /// Every candidate in ascending perm.
+  /// visit(instance slot, instance, the call's estimate there) for every candidate in ascending perm.
   template <class Visit>
   void eachCandidate(Visit&& visit) const {
     for (std::uint32_t m : withCredit ? *withCredit : cluster.byTie()) {
-      if (eligible(m)) visit(m);
+      if (eligible(m)) visit(m, cluster.at(m), estimate(m));
     }
   }
 
@@ -106,7 +107,8 @@ class PlacementView {
     }
     const auto& classes = cluster.classes();
     for (std::size_t k = 0; k < classes.size(); ++k) {
-      if (classes[k].up > 0 && estimates[k].exec != kNever) visit(classes[k].members[classes[k].work.minIndex()]);
+      if (classes[k].up > 0 && estimates[k].exec != kNever)
+        offer(classes[k].members[classes[k].work.minIndex()], k, visit);
     }
     eachHolder(visit);
   }
@@ -118,22 +120,29 @@ class PlacementView {
       eachCandidate(visit);
       return;
     }
-    for (const HardwareClass& k : cluster.classes()) {
-      for (std::uint32_t m : k.members) {
-        if (!eligible(m)) continue;
-        visit(m);
-        break;
-      }
+    const auto& classes = cluster.classes();
+    for (std::size_t k = 0; k < classes.size(); ++k) {
+      if (classes[k].up == 0 || estimates[k].exec == kNever) continue;
+      std::size_t first = 0;
+      while (!cluster.at(classes[k].members[first]).accepts()) ++first;
+      offer(classes[k].members[first], k, visit);
     }
     eachHolder(visit);
   }
 
  private:
   template <class Visit>
+  void offer(std::uint32_t m, std::size_t k, Visit&& visit) const {
+    visit(m, cluster.at(m), call.hasCached ? estimate(m) : estimates[k]);
+  }
+
+  template <class Visit>
   void eachHolder(Visit&& visit) const {
     if (!call.hasCached) return;
     for (const CachedPrefix& cached : call.cached) {
-      if (cached.tokens > 0 && cached.instance < cluster.size() && eligible(cached.instance)) visit(cached.instance);
+      if (cached.tokens > 0 && cached.instance < cluster.size() && eligible(cached.instance)) {
+        visit(cached.instance, cluster.at(cached.instance), estimate(cached.instance));
+      }
     }
   }
 };

@@ -1,6 +1,6 @@
 // Round robin (policies 4.1).
-// Assumes nothing. Procedure: candidates in perm order; each call goes to the first candidate at or after the one that
-// follows the previous choice, cyclically. Ties: none.
+// Assumes nothing. Procedure: candidates in perm order; each call goes to the first candidate at or after the
+// one that follows the previous choice, cyclically. Ties: none.
 #pragma once
 
 #include "placement/placement.h"

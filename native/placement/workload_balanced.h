@@ -1,9 +1,9 @@
 // HexGen-Flow's workload-balanced dispatch (papers.md eq. 3; policies 4.6).
 // Assumes t_comp of the call on every class and OUT as t_queue.
-// Procedure: argmax of (1 - alpha) beta / (t_queue + eps) - alpha t_comp, times in seconds, eps = queueGuardMs, so that
-// an empty queue gives a finite score. Inside a class the score falls with t_queue alone: one candidate a class,
-// O(classes). With alpha = 1 the queue has no weight and the class's first instance by perm stands for it.
-// Ties: (score, t_comp, perm), inside a class (t_queue, perm).
+// Procedure: argmax of (1 - alpha) beta / (t_queue + eps) - alpha t_comp, times in seconds, eps =
+// queueGuardMs, so that an empty queue gives a finite score. Inside a class the score falls with t_queue
+// alone: one candidate a class, O(classes). With alpha = 1 the queue has no weight and the class's first
+// instance by perm stands for it. Ties: (score, t_comp, perm), inside a class (t_queue, perm).
 #pragma once
 
 #include "placement/placement.h"
@@ -20,14 +20,14 @@ struct WorkloadBalanced {
     const double weight = (1 - alpha) * view.beta;
     const double guard = view.parameters[Parameter::kQueueGuardMs] * 1e-3;
     Choice<double> best;
-    const auto offer = [&](std::uint32_t m) {
-      const Instance& instance = view.cluster.at(m);
-      const Nanos exec = view.estimate(m).exec;
-      const double score = weight / (toSeconds(instance.ledger.work) + guard) - alpha * toSeconds(exec);
-      best.offer(m, -score, exec, instance.tie);
+    const auto offer = [&](std::uint32_t m, const Instance& i, const Estimate& e) {
+      const double score = weight / (toSeconds(i.ledger.work) + guard) - alpha * toSeconds(e.exec);
+      best.offer(m, -score, e.exec, i.tie);
     };
-    if (weight > 0) view.eachLeastWork(offer);
-    else view.eachFirst(offer);
+    if (weight > 0)
+      view.eachLeastWork(offer);
+    else
+      view.eachFirst(offer);
     return best.instance();
   }
 };

@@ -1,8 +1,9 @@
-// The dispatch of HexGen-Flow's published simulator, which differs from the paper's (papers.md 1.3). For fidelity only.
-// Assumes a stage template for the mean time c of the call's step type; without an entry the call's own t_comp.
-// Procedure: argmax of alpha c(e0)/c(e) - (1 - alpha) W(e) f(e) / W(e0), with e0 the first instance by perm, W the time
-// ever assigned (never decremented) and f = slowFactor on instances slower than e0. While W(e0) = 0 the call goes to e0.
-// O(instances). Ties: the first instance by perm (strict comparison).
+// The dispatch of HexGen-Flow's published simulator, which differs from the paper's (papers.md 1.3). For
+// fidelity only. Assumes a stage template for the mean time c of the call's step type; without an entry the
+// call's own t_comp. Procedure: argmax of alpha c(e0)/c(e) - (1 - alpha) W(e) f(e) / W(e0), with e0 the first
+// instance by perm, W the time ever assigned (never decremented) and f = slowFactor on instances slower than
+// e0. While W(e0) = 0 the call goes to e0. O(instances). Ties: the first instance by perm (strict
+// comparison).
 #pragma once
 
 #include <vector>
@@ -24,7 +25,7 @@ struct WorkloadBalancedReference {
     std::uint32_t chosen = kNoSlot;
     double best = 0;
     double firstTime = 0;
-    view.eachCandidate([&](std::uint32_t m) {
+    view.eachCandidate([&](std::uint32_t m, const Instance&, const Estimate&) {
       const double time = toSeconds(stageTime(view, m));
       if (first == kNoSlot) {
         first = m;
@@ -32,7 +33,8 @@ struct WorkloadBalancedReference {
       }
       double score = alpha * firstTime / time;
       if (assigned_[first] > 0) {
-        score -= (1 - alpha) * toSeconds(assigned_[m]) * (time > firstTime ? slow : 1) / toSeconds(assigned_[first]);
+        score -= (1 - alpha) * toSeconds(assigned_[m]) * (time > firstTime ? slow : 1) /
+                 toSeconds(assigned_[first]);
       }
       if (chosen == kNoSlot || score > best) {
         chosen = m;

@@ -29,7 +29,8 @@ Status Scheduler::apply(const EventRecord& record) {
       return updateWorkflow(t, record.updateWorkflow);
     case EventKind::kMoreParents: {
       const MoreParents& more = record.moreParents;
-      if (more.count > kMoreParents || moreParents_.size() + more.count > kMaxCallsPerWorkflow) return Status::kBadLog;
+      if (more.count > kMoreParents || moreParents_.size() + more.count > kMaxCallsPerWorkflow)
+        return Status::kBadLog;
       moreParents_.insert(moreParents_.end(), more.parents, more.parents + more.count);
       return Status::kOk;
     }

@@ -37,7 +37,8 @@ bool Scheduler::audit() const {
     const HardwareClass& k = cluster_.classes()[i.hardwareClass];
     if (k.work.value(i.memberIndex) != (i.accepts() ? i.ledger.work : kNever)) return false;
     std::uint32_t leases = 0;
-    for (std::uint32_t c = i.firstLease; c != kNoSlot; c = graph_.call(c).nextLease) leases += graph_.call(c).sequences;
+    for (std::uint32_t c = i.firstLease; c != kNoSlot; c = graph_.call(c).nextLease)
+      leases += graph_.call(c).sequences;
     if (leases != i.ledger.leased) return false;
   }
   for (std::size_t model = 0; model < shared_.size(); ++model) {

@@ -28,31 +28,21 @@ Status Scheduler::placeAll(Nanos t) {
   return Status::kOk;
 }
 
-std::span<const Decision> Scheduler::decide(Nanos t) {
-  decisions_.clear();
-  if (!ok(place(t))) return {};
+void Scheduler::decideAll() {
   if (!rejected_.empty()) decisions_.swap(rejected_);
-  if (!touched_.empty()) {
-    if (config_.binding == Binding::kAtReveal) leaseFromOwnQueues();
-    else leaseFromSharedQueues();
-  }
-  if (log_ != nullptr) {
-    EventRecord& mark = log_->add(t, EventKind::kDecide);
-    mark.header.count = static_cast<std::uint32_t>(decisions_.size());
-    for (const Decision& d : decisions_) log_->add(t, EventKind::kDecision).decision = d;
-  }
-  return decisions_;
+  if (touched_.empty()) return;
+  if (config_.binding == Binding::kAtReveal)
+    leaseFromOwnQueues();
+  else
+    leaseFromSharedQueues();
+}
+
+void Scheduler::logDecisions(Nanos t) const {
+  log_->add(t, EventKind::kDecide).header.count = static_cast<std::uint32_t>(decisions_.size());
+  for (const Decision& d : decisions_) log_->add(t, EventKind::kDecision).decision = d;
 }
 
 // --- workflows
-
-void Scheduler::markDirty(std::uint32_t workflow) {
-  if (!needsBudget_) return;
-  Workflow& w = graph_.workflow(workflow);
-  if (w.dirty) return;
-  w.dirty = true;
-  dirty_.push_back(workflow);
-}
 
 void Scheduler::horizonMoved(std::uint32_t workflow, Nanos before) {
   const Workflow& w = graph_.workflow(workflow);
@@ -78,14 +68,18 @@ void Scheduler::refreshWorkflow(std::uint32_t workflow) {
     IndexedHeap& queue = queueOf(c);
     const Nanos key = staticKey(c, c.instance);
     if (queue.entries()[c.heapPosition].key == key) continue;
-    queue.rekeyAt(c.heapPosition, key, [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
-    if (c.instance != kNoSlot) touchQueue(c.instance);
-    else touchSharers(c.model);
+    queue.rekeyAt(c.heapPosition, key,
+                  [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+    if (c.instance != kNoSlot)
+      touchQueue(c.instance);
+    else
+      touchSharers(c.model);
   }
 }
 
 const StageTemplate* Scheduler::templateOf(const Workflow& w) const {
-  return config_.useTemplates && w.stageTemplate >= 0 ? &templates_[static_cast<std::size_t>(w.stageTemplate)] : nullptr;
+  return config_.useTemplates && w.stageTemplate >= 0 ? &templates_[static_cast<std::size_t>(w.stageTemplate)]
+                                                      : nullptr;
 }
 
 Nanos Scheduler::restOf(const Workflow& w) const {
@@ -175,7 +169,11 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
   };
   std::visit(
       [&](const auto& order) {
-        const OrderView mine{c, s.graph_.workflow(c.workflow), s.config_.parameters, s.now_, e.exec,
+        const OrderView mine{c,
+                             s.graph_.workflow(c.workflow),
+                             s.config_.parameters,
+                             s.now_,
+                             e.exec,
                              s.needsDelta_ ? s.deltaOn(c, instance, e) : 0};
         const auto key = order.key(mine);
         for (const HeapEntry& entry : s.queues_[instance].entries()) {
@@ -197,7 +195,8 @@ Nanos Scheduler::deltaOn(const Call& c, std::uint32_t instance, const Estimate& 
   const Instance& m = cluster_.at(instance);
   const std::int64_t context = m.ledger.context + c.promptTokens + c.predictedTokens / 2;
   const DecodePiece piece = cluster_.latency(m).piece(m.ledger.leased + 1, context);
-  return std::max<Nanos>(0, m.ledger.prefillsEnd - now_) + e.prefill + roundFine(piece.at(context) * c.predictedTokens);
+  return std::max<Nanos>(0, m.ledger.prefillsEnd - now_) + e.prefill +
+         roundFine(piece.at(context) * c.predictedTokens);
 }
 
 OrderView Scheduler::orderView(const Call& c, std::uint32_t instance) const {
@@ -224,13 +223,16 @@ Nanos Scheduler::staticKey(const Call& c, std::uint32_t instance) const {
   if (dynamic_) return 0;
   return std::visit(
       [&](const auto& order) -> Nanos {
-        if constexpr (std::decay_t<decltype(order)>::kDynamic) return 0;
-        else return order.key(orderView(c, instance));
+        if constexpr (std::decay_t<decltype(order)>::kDynamic)
+          return 0;
+        else
+          return order.key(orderView(c, instance));
       },
       config_.order);
 }
 
-/// The most urgent call of a queue: the heap's top for static keys, an exact argmax for keys that move with time.
+/// The most urgent call of a queue: the heap's top for static keys, an exact argmax for keys that move with
+/// time.
 std::uint32_t Scheduler::pick(const IndexedHeap& queue) const {
   if (!dynamic_) return queue.top().slot;
   return std::visit(
@@ -277,9 +279,12 @@ void Scheduler::enqueue(std::uint32_t slot) {
 
 void Scheduler::dequeue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
-  queueOf(c).removeAt(c.heapPosition, [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
-  if (c.instance != kNoSlot) touchQueue(c.instance);
-  else touchSharers(c.model);
+  queueOf(c).removeAt(c.heapPosition,
+                      [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+  if (c.instance != kNoSlot)
+    touchQueue(c.instance);
+  else
+    touchSharers(c.model);
 }
 
 // --- ledger
@@ -321,7 +326,8 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
   }
   const double horizonMs = config_.parameters[Parameter::kUtilisationMs];
   if (tracksUtilisation_) {
-    m.utilisation = m.utilisation * detExp(-toMs(now_ - m.utilisationAt) / horizonMs) + toMs(c.cost.prefill) / horizonMs;
+    m.utilisation =
+        m.utilisation * detExp(-toMs(now_ - m.utilisationAt) / horizonMs) + toMs(c.cost.prefill) / horizonMs;
     m.utilisationAt = now_;
   }
   c.previousLease = kNoSlot;
@@ -346,8 +352,10 @@ void Scheduler::release(std::uint32_t slot) {
   Instance& m = cluster_.at(c.instance);
   if (c.state == CallState::kPrefilling) m.ledger.firstToken(c.cost, now_);
   m.ledger.release(c.cost);
-  if (c.previousLease != kNoSlot) graph_.call(c.previousLease).nextLease = c.nextLease;
-  else m.firstLease = c.nextLease;
+  if (c.previousLease != kNoSlot)
+    graph_.call(c.previousLease).nextLease = c.nextLease;
+  else
+    m.firstLease = c.nextLease;
   if (c.nextLease != kNoSlot) graph_.call(c.nextLease).previousLease = c.previousLease;
   touch(c.instance);
 }
@@ -364,7 +372,8 @@ bool Scheduler::hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t
          m.ledger.reservedKv + kv <= limit && m.ledger.unprefilled < 1 + config_.lookahead;
 }
 
-/// Whether the instance may be considered now. An empty ledger is an idle engine: its capacity is known without a report.
+/// Whether the instance may be considered now. An empty ledger is an idle engine: its capacity is known
+/// without a report.
 bool Scheduler::gateOpen(std::uint32_t instance) {
   if (config_.feedback == Feedback::kLease) return true;
   Instance& m = cluster_.at(instance);
@@ -372,28 +381,6 @@ bool Scheduler::gateOpen(std::uint32_t instance) {
   if (m.ledger.leased > 0) return false;
   m.exact = {now_, m.spec.kvTokens, m.spec.maxSequences, 1};
   return true;
-}
-
-bool Scheduler::nothingWaits(std::uint32_t instance) const {
-  return config_.binding == Binding::kAtReveal ? queues_[instance].empty()
-                                               : shared_[cluster_.at(instance).spec.model].empty();
-}
-
-/// Without a waiting call there is nothing to consider; the one that comes next touches again.
-void Scheduler::touch(std::uint32_t instance) {
-  Instance& m = cluster_.at(instance);
-  if (m.touched || nothingWaits(instance)) return;
-  m.touched = true;
-  touched_.push_back(instance);
-}
-
-/// A change of the queue alone matters only where a lease is thinkable: a full or prefilling instance is touched again
-/// by the very event that makes room.
-void Scheduler::touchQueue(std::uint32_t instance) {
-  const Instance& m = cluster_.at(instance);
-  if (m.ledger.leased >= m.spec.maxSequences + config_.lookahead) return;
-  if (m.ledger.unprefilled >= 1 + config_.lookahead) return;
-  touch(instance);
 }
 
 void Scheduler::touchSharers(std::uint16_t model) {
@@ -432,14 +419,17 @@ void Scheduler::leaseFromSharedQueues() {
   openInstances_.clear();
   std::size_t kept = 0;
   for (const std::uint32_t instance : touched_) {
-    if (gateOpen(instance)) openInstances_.push_back(instance);
-    else touched_[kept++] = instance;
+    if (gateOpen(instance))
+      openInstances_.push_back(instance);
+    else
+      touched_[kept++] = instance;
   }
   touched_.resize(kept);
   std::sort(openInstances_.begin(), openInstances_.end(),
             [&](std::uint32_t a, std::uint32_t b) { return cluster_.at(a).tie < cluster_.at(b).tie; });
   // Leases of one model do not touch the credit of another, so the models' order does not matter.
-  for (std::size_t i = 0; i < openInstances_.size(); ++i) considerShared(cluster_.at(openInstances_[i]).spec.model);
+  for (std::size_t i = 0; i < openInstances_.size(); ++i)
+    considerShared(cluster_.at(openInstances_[i]).spec.model);
   for (const std::uint32_t instance : openInstances_) cluster_.at(instance).touched = false;
 }
 
@@ -459,7 +449,8 @@ void Scheduler::considerShared(std::uint16_t model) {
     PlacementView view = placementView(c, slot);
     view.withCredit = &withCredit_;
     const std::uint32_t chosen = std::visit([&](auto& p) { return p.choose(view); }, config_.placement);
-    queue.removeAt(c.heapPosition, [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+    queue.removeAt(c.heapPosition,
+                   [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
     const LeaseReason reason =
         cluster_.at(chosen).ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
     assign(slot, chosen);

@@ -1,7 +1,8 @@
 // The events of CONTRACT 3 as fixed structs, and the record that carries any of them through a ring or a log.
 //
-// One layout for the simulator (which calls the scheduler's functions with these structs), the ring that live code
-// writes, and the binary log. JavaScript learns every offset from the addon, so this file is the only description.
+// One layout for the simulator (which calls the scheduler's functions with these structs), the ring that live
+// code writes, and the binary log. JavaScript learns every offset from the addon, so this file is the only
+// description.
 #pragma once
 
 #include <cstddef>
@@ -71,17 +72,17 @@ struct Reveal {
   Ref workflow;
   std::uint16_t stage;
   std::uint16_t model;
-  std::uint16_t sequences;  ///< n parallel samples: n sequences and n outputs
-  std::uint8_t frontier;    ///< 1 = no parents given: the workflow's frontier
-  std::uint8_t toolPending; ///< 1 = not ready before toolDone
-  std::uint8_t silent;      ///< 1 = its first token cannot be seen (a non-streaming call)
-  std::uint8_t parentCount; ///< parents in this record
+  std::uint16_t sequences;   ///< n parallel samples: n sequences and n outputs
+  std::uint8_t frontier;     ///< 1 = no parents given: the workflow's frontier
+  std::uint8_t toolPending;  ///< 1 = not ready before toolDone
+  std::uint8_t silent;       ///< 1 = its first token cannot be seen (a non-streaming call)
+  std::uint8_t parentCount;  ///< parents in this record
   std::uint16_t reserved;
   std::uint32_t promptTokens;
   std::uint32_t predictedTokens;  ///< mean output
   std::uint32_t predictedHigh;    ///< high quantile of the output
   CachedPrefix cached[2];
-  Nanos remaining;                ///< declared remaining time after this call, -1 = none
+  Nanos remaining;  ///< declared remaining time after this call, -1 = none
   Ref parents[kInlineParents];
 };
 
@@ -179,7 +180,7 @@ struct Decision {
   std::uint32_t decodeInstance;  ///< d, kNoSlot on unified instances
   std::int32_t enginePriority;
   std::uint32_t reserved2;
-  std::uint64_t leaseNumber;     ///< counts leases from 0: the order in which they were granted
+  std::uint64_t leaseNumber;  ///< counts leases from 0: the order in which they were granted
 };
 
 struct EventRecord {

@@ -34,7 +34,8 @@ Scheduler::Scheduler(SchedulerConfig config, SchedulerMemory memory)
         needsDelta_ = Type::kNeedsDelta;
       },
       config_.order);
-  tracksUtilisation_ = std::visit([](const auto& p) { return std::decay_t<decltype(p)>::kNeedsQueueAhead; }, config_.placement);
+  tracksUtilisation_ = std::visit([](const auto& p) { return std::decay_t<decltype(p)>::kNeedsQueueAhead; },
+                                  config_.placement);
   for (auto& entries : config_.templates) templates_.emplace_back(entries);
 }
 
@@ -97,7 +98,8 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
 void Scheduler::requeueAll(std::uint32_t instance) {
   IndexedHeap& queue = queues_[instance];
   std::vector<HeapEntry> waiting = queue.entries();
-  std::sort(waiting.begin(), waiting.end(), [](const HeapEntry& a, const HeapEntry& b) { return a.rank < b.rank; });
+  std::sort(waiting.begin(), waiting.end(),
+            [](const HeapEntry& a, const HeapEntry& b) { return a.rank < b.rank; });
   for (const HeapEntry& entry : waiting) {
     dequeue(entry.slot);
     unassign(entry.slot);
@@ -106,12 +108,15 @@ void Scheduler::requeueAll(std::uint32_t instance) {
   }
 }
 
-/// Calls of the shared queue that nobody can serve any more. (Calls of own queues are checked when placed again.)
+/// Calls of the shared queue that nobody can serve any more. (Calls of own queues are checked when placed
+/// again.)
 void Scheduler::rejectStranded(std::uint16_t model) {
   std::vector<HeapEntry> waiting = shared_[model].entries();
-  std::sort(waiting.begin(), waiting.end(), [](const HeapEntry& a, const HeapEntry& b) { return a.rank < b.rank; });
+  std::sort(waiting.begin(), waiting.end(),
+            [](const HeapEntry& a, const HeapEntry& b) { return a.rank < b.rank; });
   for (const HeapEntry& entry : waiting) {
-    if (const RejectReason reason = impossible(entry.slot); reason != RejectReason::kNone) reject(entry.slot, reason);
+    if (const RejectReason reason = impossible(entry.slot); reason != RejectReason::kNone)
+      reject(entry.slot, reason);
   }
 }
 
@@ -127,7 +132,8 @@ Status Scheduler::capacity(Nanos t, const Capacity& e) {
 
 Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
   PolicyParameters changed = config_.parameters;
-  if (e.parameter > 0xffff || !changed.set(static_cast<std::uint16_t>(e.parameter), e.value)) return Status::kBadValue;
+  if (e.parameter > 0xffff || !changed.set(static_cast<std::uint16_t>(e.parameter), e.value))
+    return Status::kBadValue;
   const Status advanced = advance(t);
   if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kSetParameter)) r->setParameter = e;
@@ -217,7 +223,8 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
       e.predictedTokens > kMaxCallTokens || e.predictedHigh > kMaxCallTokens || e.sequences < 1) {
     return Status::kBadTokens;
   }
-  if (e.sequences > 1 && std::uint64_t{e.sequences} * e.predictedTokens > kMaxCallTokens) return Status::kBadTokens;
+  if (e.sequences > 1 && std::uint64_t{e.sequences} * e.predictedTokens > kMaxCallTokens)
+    return Status::kBadTokens;
   for (const CachedPrefix& cached : e.cached) {
     if (cached.instance != kNoSlot && (cached.tokens >= e.promptTokens || !cluster_.known(cached.instance))) {
       return Status::kBadTokens;
@@ -248,13 +255,14 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   c.cached[1] = e.cached[1];
   c.hasCached = e.cached[0].instance != kNoSlot || e.cached[1].instance != kNoSlot;
   c.remaining = e.remaining;
-  estimateCall(slot);
+  const bool feasible = estimateCall(slot);
   meanSum_ += c.mean;
   ++meanCount_;
 
   if (tracksHorizon(w)) {
     Nanos lastFinish = -1;
-    graph_.eachParent(c, [&](std::uint32_t p) { lastFinish = std::max(lastFinish, graph_.call(p).finishedAt); });
+    graph_.eachParent(c,
+                      [&](std::uint32_t p) { lastFinish = std::max(lastFinish, graph_.call(p).finishedAt); });
     const Nanos gap = c.pendingParents == 0 && lastFinish >= 0 ? t - lastFinish : 0;
     const Nanos before = w.horizon;
     horizons_.reveal(graph_, cluster_, slot, estimates(slot), gap);
@@ -268,8 +276,8 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   if (c.pendingParents > 0) w.tailsStale = true;
   markDirty(c.workflow);
 
-  if (const RejectReason reason = impossible(slot); reason != RejectReason::kNone) {
-    reject(slot, reason);
+  if (!feasible) {
+    reject(slot, impossible(slot));
     return Status::kOk;
   }
   if (c.pendingParents == 0 && !c.toolPending) becomeReady(slot);
@@ -304,7 +312,8 @@ Status Scheduler::toolDone(Nanos t, const CallEvent& e) {
   if (c.pendingParents > 0) return Status::kOk;
   if (tracksHorizon(graph_.workflow(c.workflow))) {
     Nanos parentsEnd = c.revealedAt;
-    graph_.eachParent(c, [&](std::uint32_t p) { parentsEnd = std::max(parentsEnd, graph_.call(p).finishedAt); });
+    graph_.eachParent(c,
+                      [&](std::uint32_t p) { parentsEnd = std::max(parentsEnd, graph_.call(p).finishedAt); });
     const Nanos before = graph_.workflow(c.workflow).horizon;
     horizons_.delay(graph_, e.attempt.call.slot, t - parentsEnd);
     horizonMoved(c.workflow, before);
@@ -382,10 +391,11 @@ Status Scheduler::evicted(Nanos t, const Evicted& e) {
   const Status advanced = advance(t);
   if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kEvicted)) r->evicted = e;
-  // The second prefill covers what was generated. An overrun doubles the expectation, so that a call that keeps
-  // outgrowing it is evicted O(log) times; the expectation never makes a feasible call infeasible.
+  // The second prefill covers what was generated. An overrun doubles the expectation, so that a call that
+  // keeps outgrowing it is evicted O(log) times; the expectation never makes a feasible call infeasible.
   c.promptTokens += e.generated;
-  const std::uint32_t left = c.predictedTokens > e.generated ? c.predictedTokens - e.generated : std::max(1u, e.generated);
+  const std::uint32_t left =
+      c.predictedTokens > e.generated ? c.predictedTokens - e.generated : std::max(1u, e.generated);
   const std::int64_t high = c.predictedHigh > e.generated ? c.predictedHigh - e.generated : left;
   std::int64_t room = 1;
   for (const HardwareClass& k : cluster_.classes()) {
@@ -394,8 +404,7 @@ Status Scheduler::evicted(Nanos t, const Evicted& e) {
   c.predictedTokens = static_cast<std::uint32_t>(std::min<std::int64_t>(left, room));
   c.predictedHigh = static_cast<std::uint32_t>(std::max<std::int64_t>(high, c.predictedTokens));
   backToReady(slot);
-  estimateCall(slot);
-  if (const RejectReason reason = impossible(slot); reason != RejectReason::kNone) reject(slot, reason);
+  if (!estimateCall(slot)) reject(slot, impossible(slot));
   return Status::kOk;
 }
 
@@ -411,7 +420,8 @@ Status Scheduler::failed(Nanos t, const Failed& e) {
   const Status advanced = advance(t);
   if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kFailed)) r->failed = e;
-  const bool retryable = e.failure != FailureClass::kClientError && e.clientBytes == 0 && c.retries < kMaxRetries;
+  const bool retryable =
+      e.failure != FailureClass::kClientError && e.clientBytes == 0 && c.retries < kMaxRetries;
   Instance& m = cluster_.at(c.instance);
   if (e.retryAfter > 0) {
     m.closedUntil = std::max(m.closedUntil, t + e.retryAfter);
@@ -448,14 +458,19 @@ std::int64_t Scheduler::kvNeed(const Call& c) const {
 }
 
 std::int64_t Scheduler::kvLimit(const InstanceSpec& spec) const {
-  return static_cast<std::int64_t>(static_cast<double>(spec.kvTokens) * config_.parameters[Parameter::kOvercommit]);
+  return static_cast<std::int64_t>(static_cast<double>(spec.kvTokens) *
+                                   config_.parameters[Parameter::kOvercommit]);
 }
 
 /// The most one call may need there.
-std::int64_t Scheduler::kvRoom(const InstanceSpec& spec) const { return std::min(kvLimit(spec), spec.kvTokens); }
+std::int64_t Scheduler::kvRoom(const InstanceSpec& spec) const {
+  return std::min(kvLimit(spec), spec.kvTokens);
+}
 
-void Scheduler::estimateCall(std::uint32_t slot) {
-  if (estimates_.size() < (std::size_t{slot} + 1) * stride_) estimates_.resize((std::size_t{slot} + 1) * stride_);
+/// Fills in the call's estimates and mean; false where no present instance can ever serve it.
+bool Scheduler::estimateCall(std::uint32_t slot) {
+  if (estimates_.size() < (std::size_t{slot} + 1) * stride_)
+    estimates_.resize((std::size_t{slot} + 1) * stride_);
   Call& c = graph_.call(slot);
   const std::int64_t need = kvNeed(c);
   Estimate* out = &estimates_[slot * stride_];
@@ -472,13 +487,15 @@ void Scheduler::estimateCall(std::uint32_t slot) {
   }
   const Nanos value = mean.value();
   c.mean = value > 1 ? value : 1;
+  return value > 0;
 }
 
 /// Call whenever the cluster or a limit changes.
 void Scheduler::cacheClasses() {
   classTerms_.clear();
   for (const HardwareClass& k : cluster_.classes()) {
-    classTerms_.push_back({&cluster_.latency(k), kvRoom(k.spec), k.spec.maxSequences, k.present, k.spec.model});
+    classTerms_.push_back(
+        {&cluster_.latency(k), kvRoom(k.spec), k.spec.maxSequences, k.present, k.spec.model});
   }
 }
 
@@ -535,7 +552,8 @@ void Scheduler::end(std::uint32_t slot, CallState state) {
   graph_.finish(slot, state, now_, &released_);
   markDirty(c.workflow);
   for (std::uint32_t child : released_) {
-    if (!graph_.call(child).toolPending && graph_.call(child).state == CallState::kRevealed) becomeReady(child);
+    if (!graph_.call(child).toolPending && graph_.call(child).state == CallState::kRevealed)
+      becomeReady(child);
   }
 }
 

@@ -1,8 +1,10 @@
-// The scheduler core: events in, decisions out (CONTRACT). One object for the live scheduler and the simulator.
+// The scheduler core: events in, decisions out (CONTRACT). One object for the live scheduler and the
+// simulator.
 //
-// It reads no clock, keeps no true length and no unrevealed call. `decide(t)` is called once after all events of one
-// instant: it issues keys again for workflows that changed, places the calls that became ready in event order, then lets
-// the order pick for every instance that was touched and has credit. A lease is reserved in the same step.
+// It reads no clock, keeps no true length and no unrevealed call. `decide(t)` is called once after all events
+// of one instant: it issues keys again for workflows that changed, places the calls that became ready in
+// event order, then lets the order pick for every instance that was touched and has credit. A lease is
+// reserved in the same step.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +26,16 @@ namespace laxity {
 
 enum class Binding : std::uint8_t { kAtReveal, kAtCredit };
 
-/// Who admits at batch boundaries (CONTRACT 6). kBoundary: only an exact capacity, or an empty ledger, gives credit.
+/// Who admits at batch boundaries (CONTRACT 6). kBoundary: only an exact capacity, or an empty ledger, gives
+/// credit.
 enum class Feedback : std::uint8_t { kBoundary, kLease };
 
-/// How much KV a call needs. kPrompt16: HexGen-Flow's simulator, the prompt in 16-token blocks, output never charged.
+/// How much KV a call needs. kPrompt16: HexGen-Flow's simulator, the prompt in 16-token blocks, output never
+/// charged.
 enum class KvNeed : std::uint8_t { kPromptAndOutput, kPrompt16 };
 
-/// The tail of every tie between calls. kRevealOrder: HexGen-Flow's simulator, whose queues append in list order.
+/// The tail of every tie between calls. kRevealOrder: HexGen-Flow's simulator, whose queues append in list
+/// order.
 enum class CallTies : std::uint8_t { kWorkflowThenReveal, kRevealOrder };
 
 struct SchedulerConfig {
@@ -38,8 +43,8 @@ struct SchedulerConfig {
   Placement placement;
   Binding binding = Binding::kAtReveal;
   Feedback feedback = Feedback::kLease;
-  std::uint32_t lookahead = 1;   ///< L
-  bool useTemplates = true;      ///< knowledge `template`
+  std::uint32_t lookahead = 1;  ///< L
+  bool useTemplates = true;     ///< knowledge `template`
   FirstToken firstToken = FirstToken::kFromPrefill;
   KvNeed kvNeed = KvNeed::kPromptAndOutput;
   CallTies callTies = CallTies::kWorkflowThenReveal;
@@ -63,7 +68,8 @@ class Scheduler {
   /// Ends this scheduler's life.
   SchedulerMemory takeMemory() { return {std::move(graph_), std::move(estimates_), std::move(queues_)}; }
 
-  // --- events (CONTRACT 3). t never decreases; at equal t in the order of EventKind. A refused event changes nothing.
+  // --- events (CONTRACT 3). t never decreases; at equal t in the order of EventKind. A refused event changes
+  // nothing.
   Status instance(Nanos t, const InstanceEvent& e);
   Status firstToken(Nanos t, const CallEvent& e);
   Status progress(Nanos t, const Progress& e);
@@ -87,20 +93,27 @@ class Scheduler {
 
   // --- decisions (CONTRACT 4)
 
-  /// First half of decide: keys and placements. Idempotent. A driver that reports boundaries calls it to learn which
-  /// instances are touched; decide calls it otherwise.
+  /// First half of decide: keys and placements. Idempotent. A driver that reports boundaries calls it to
+  /// learn which instances are touched; decide calls it otherwise.
   Status place(Nanos t) {
     if (ready_.empty() && dirty_.empty() && homeless_.empty() && timers_.empty()) return advance(t);
     return placeAll(t);
   }
 
   /// The span stays valid until the next event.
-  std::span<const Decision> decide(Nanos t);
+  std::span<const Decision> decide(Nanos t) {
+    decisions_.clear();
+    if (!ok(place(t))) return {};
+    if (!rejected_.empty() || !touched_.empty()) decideAll();
+    if (log_ != nullptr) logDecisions(t);
+    return decisions_;
+  }
 
   /// When the scheduler wants a timer event; kNever without one.
   Nanos nextWake() const { return timers_.empty() ? kNever : -timers_.top().key; }
 
-  /// Instances whose queue or ledger changed since they were last considered with credit, in order of the change.
+  /// Instances whose queue or ledger changed since they were last considered with credit, in order of the
+  /// change.
   const std::vector<std::uint32_t>& touched() const { return touched_; }
 
   // --- views
@@ -110,10 +123,12 @@ class Scheduler {
   /// Calls waiting in the queue an instance draws from.
   std::size_t waiting(std::uint32_t instance) const;
   std::uint64_t leases() const { return leaseNumber_; }
-  /// The parameter, or the square of the mean stage time of the template, else of the mean t_comp revealed so far; s^2.
+  /// The parameter, or the square of the mean stage time of the template, else of the mean t_comp revealed so
+  /// far; s^2.
   double beta(const StageTemplate* stages) const;
 
-  /// Recomputes every ledger, queue and list from the calls and compares. O(everything); for tests and debug runs.
+  /// Recomputes every ledger, queue and list from the calls and compares. O(everything); for tests and debug
+  /// runs.
   bool audit() const;
 
   void setLog(EventLog* log) { log_ = log; }
@@ -126,12 +141,14 @@ class Scheduler {
     return Status::kOk;
   }
   Status placeAll(Nanos t);
+  void decideAll();
+  void logDecisions(Nanos t) const;
   Status findAttempt(const CallAttempt& a) const;
   EventRecord* tap(Nanos t, EventKind kind) { return log_ == nullptr ? nullptr : &log_->add(t, kind); }
   void logReveal(Nanos t, const Reveal& e, std::span<const Ref> parents);
 
   // calls
-  void estimateCall(std::uint32_t slot);
+  bool estimateCall(std::uint32_t slot);
   void reestimateAll();
   void cacheClasses();
   const Estimate* estimates(std::uint32_t slot) const { return &estimates_[slot * stride_]; }
@@ -154,9 +171,25 @@ class Scheduler {
   void release(std::uint32_t slot);
   bool hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences) const;
   bool gateOpen(std::uint32_t instance);
-  bool nothingWaits(std::uint32_t instance) const;
-  void touch(std::uint32_t instance);
-  void touchQueue(std::uint32_t instance);
+  bool nothingWaits(std::uint32_t instance) const {
+    return config_.binding == Binding::kAtReveal ? queues_[instance].empty()
+                                                 : shared_[cluster_.at(instance).spec.model].empty();
+  }
+  /// Without a waiting call there is nothing to consider; the one that comes next touches again.
+  void touch(std::uint32_t instance) {
+    Instance& m = cluster_.at(instance);
+    if (m.touched || nothingWaits(instance)) return;
+    m.touched = true;
+    touched_.push_back(instance);
+  }
+  /// A change of the queue alone matters only where a lease is thinkable: a full or prefilling instance is
+  /// touched again by the very event that makes room.
+  void touchQueue(std::uint32_t instance) {
+    const Instance& m = cluster_.at(instance);
+    if (m.ledger.leased >= m.spec.maxSequences + config_.lookahead) return;
+    if (m.ledger.unprefilled >= 1 + config_.lookahead) return;
+    touch(instance);
+  }
   void touchSharers(std::uint16_t model);
 
   // queues
@@ -171,7 +204,13 @@ class Scheduler {
   void requeueAll(std::uint32_t instance);
 
   // workflows
-  void markDirty(std::uint32_t workflow);
+  void markDirty(std::uint32_t workflow) {
+    if (!needsBudget_) return;
+    Workflow& w = graph_.workflow(workflow);
+    if (w.dirty) return;
+    w.dirty = true;
+    dirty_.push_back(workflow);
+  }
   void refreshWorkflow(std::uint32_t workflow);
   Nanos restOf(const Workflow& w) const;
   const StageTemplate* templateOf(const Workflow& w) const;
@@ -221,27 +260,27 @@ class Scheduler {
   std::vector<ClassTerms> classTerms_;
 
   std::size_t stride_ = 0;
-  std::vector<Estimate> estimates_;       ///< [call slot][class]
-  __int128_t meanSum_ = 0;                ///< of the calls revealed so far, for beta
+  std::vector<Estimate> estimates_;  ///< [call slot][class]
+  __int128_t meanSum_ = 0;           ///< of the calls revealed so far, for beta
   std::int64_t meanCount_ = 0;
 
-  std::vector<IndexedHeap> queues_;       ///< at-reveal: one per instance
-  std::vector<IndexedHeap> shared_;       ///< at-credit: one per model
-  std::vector<Ref> ready_;                ///< to be placed, in event order
-  std::vector<Ref> homeless_;             ///< feasible, but no instance accepts calls now
+  std::vector<IndexedHeap> queues_;  ///< at-reveal: one per instance
+  std::vector<IndexedHeap> shared_;  ///< at-credit: one per model
+  std::vector<Ref> ready_;           ///< to be placed, in event order
+  std::vector<Ref> homeless_;        ///< feasible, but no instance accepts calls now
   std::uint64_t homelessRevision_ = 0;
   std::vector<std::uint32_t> dirty_;
   std::vector<std::uint32_t> touched_;
-  std::vector<std::uint32_t> released_;   ///< scratch: children of a finished call
-  std::vector<std::uint32_t> withCredit_; ///< scratch: at-credit candidates
+  std::vector<std::uint32_t> released_;       ///< scratch: children of a finished call
+  std::vector<std::uint32_t> withCredit_;     ///< scratch: at-credit candidates
   std::vector<std::uint32_t> openInstances_;  ///< scratch: considered for the shared queues, by tie
   std::vector<Ref> moreParents_;
   std::vector<Decision> decisions_;
-  std::vector<Decision> rejected_;        ///< since the last decide
+  std::vector<Decision> rejected_;  ///< since the last decide
   std::uint64_t leaseNumber_ = 0;
   std::uint64_t revealNumber_ = 0;
 
-  IndexedHeap timers_;                    ///< key = -due time, slot = index into timerCalls_
+  IndexedHeap timers_;  ///< key = -due time, slot = index into timerCalls_
   std::vector<Timer> timerCalls_;
   std::vector<std::uint32_t> freeTimers_;
   std::uint64_t timerSequence_ = 0;

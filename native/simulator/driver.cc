@@ -21,7 +21,8 @@ SchedulerConfig schedulerConfig(const ClusterSpec& cluster, const RunOptions& op
   if (options.compat != Compat::kNone) config.callTies = CallTies::kRevealOrder;
   config.tieSeed = options.tieSeed;
   config.parameters = options.parameters;
-  if (options.compat != Compat::kNone) config.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit), 0.95);
+  if (options.compat != Compat::kNone)
+    config.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit), 0.95);
   config.latencies = cluster.latencies;
   config.templates = cluster.templates;
   return config;
@@ -35,8 +36,8 @@ EngineOptions engineOptions(const RunOptions& options) {
   return engine;
 }
 
-Driver::Driver(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options, const RunOutputs& outputs,
-               WorkspaceMemory& memory)
+Driver::Driver(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
+               const RunOutputs& outputs, WorkspaceMemory& memory)
     : trace_(trace),
       cluster_(cluster),
       options_(options),
@@ -49,6 +50,8 @@ Driver::Driver(const Trace& trace, const ClusterSpec& cluster, const RunOptions&
       arrivals_(options.arrivals),
       engines_(std::move(memory.engines)) {
   scheduler_.setLog(outputs.log);
+  reveal_.sequences = 1;
+  reveal_.remaining = -1;
 }
 
 Driver::~Driver() {
@@ -106,8 +109,6 @@ Status Driver::instant(Nanos t) {
     due_.push_back(m);
   }
   reveals_.clear();
-  ended_.clear();
-  opened_.clear();
   if (!due_.empty()) engineEvents(t);
   if (nextArrival_ <= t) {
     arrive(t);
@@ -117,8 +118,8 @@ Status Driver::instant(Nanos t) {
   for (const Gap& g : reveals_) revealCall(g.index, g.row, t, false);
   if (!ended_.empty()) closeAll(t);
   check(scheduler_.place(t));
-  if (options_.feedback == Feedback::kBoundary) reportBoundaries(t);
-  carryOut(scheduler_.decide(t), t);
+  if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) reportBoundaries(t);
+  if (const auto decisions = scheduler_.decide(t); !decisions.empty()) carryOut(decisions, t);
   for (const std::uint32_t m : due_) {
     engines_[m].settle(t);
     engineNext_.set(m, engines_[m].next());
@@ -127,51 +128,66 @@ Status Driver::instant(Nanos t) {
   return status_;
 }
 
+/// By class over all engines that are due, then by engine.
 void Driver::engineEvents(Nanos t) {
+  bool exceptions = false;
   for (const std::uint32_t m : due_) {
-    engines_[m].advance(t);
-    for (const EngineCall& c : engines_[m].prefilled()) {
-      check(scheduler_.firstToken(t, {attempt(c.slot)}));
-      if (outputs_.firstTokenMs != nullptr && truth_.call(c.slot).generated == 0) {
-        outputs_.firstTokenMs[truth_.call(c.slot).row] = toMs(t);
-      }
+    Engine& engine = engines_[m];
+    engine.advance(t);
+    if (const EngineCall* c = engine.prefilled()) callPrefilled(c->slot, t);
+    exceptions |= !engine.evicted().empty() || !engine.overflowed().empty();
+  }
+  if (exceptions) {
+    for (const std::uint32_t m : due_) {
+      for (const Engine::Evicted& e : engines_[m].evicted()) callEvicted(e, t);
     }
   }
   for (const std::uint32_t m : due_) {
-    for (const Engine::Evicted& e : engines_[m].evicted()) {
-      check(scheduler_.evicted(t, {attempt(e.call.slot), e.generated}));
-      CallTruth& c = truth_.call(e.call.slot);
-      c.generated += e.generated;
-      ++c.epoch;
-      --truth_.workflow(c.open).inFlight;
-      ++result_.evictions;
+    for (const EngineCall& c : engines_[m].finished()) callFinished(c.slot, t);
+  }
+  if (exceptions) {
+    for (const std::uint32_t m : due_) {
+      for (const EngineCall& c : engines_[m].overflowed()) callOverflowed(c.slot, t);
     }
   }
-  for (const std::uint32_t m : due_) {
-    for (const EngineCall& c : engines_[m].finished()) {
-      const TraceColumns& columns = trace_.columns();
-      const CallTruth& call = truth_.call(c.slot);
-      check(scheduler_.finished(t, {attempt(c.slot), columns.outputTokens[call.row] - call.generated}));
-      if (outputs_.finishedMs != nullptr) outputs_.finishedMs[call.row] = toMs(t);
-      ++result_.calls;
-      --truth_.workflow(call.open).inFlight;
-      callEnded(c.slot, t);
-    }
-  }
-  for (const std::uint32_t m : due_) {
-    for (const EngineCall& c : engines_[m].overflowed()) {
-      check(scheduler_.failed(t, {attempt(c.slot), FailureClass::kFault, Leg::kUnified, 0, 0, 0, 0}));
-      CallTruth& call = truth_.call(c.slot);
-      OpenTruth& w = truth_.workflow(call.open);
-      --w.inFlight;
-      if (scheduler_.graph().call(c.slot).state == CallState::kFailed) {
-        w.aborted = true;
-        ended_.push_back(call.open);
-      } else {
-        ++call.epoch;
-        ++result_.evictions;
-      }
-    }
+}
+
+void Driver::callPrefilled(std::uint32_t slot, Nanos t) {
+  check(scheduler_.firstToken(t, {attempt(slot)}));
+  const CallTruth& c = truth_.call(slot);
+  if (outputs_.firstTokenMs != nullptr && c.generated == 0) outputs_.firstTokenMs[c.row] = toMs(t);
+}
+
+void Driver::callEvicted(const Engine::Evicted& e, Nanos t) {
+  check(scheduler_.evicted(t, {attempt(e.call.slot), e.generated}));
+  CallTruth& c = truth_.call(e.call.slot);
+  c.generated += e.generated;
+  ++c.epoch;
+  --truth_.workflow(c.open).inFlight;
+  ++result_.evictions;
+}
+
+void Driver::callFinished(std::uint32_t slot, Nanos t) {
+  const CallTruth& call = truth_.call(slot);
+  check(scheduler_.finished(t, {attempt(slot), trace_.columns().outputTokens[call.row] - call.generated}));
+  if (outputs_.finishedMs != nullptr) outputs_.finishedMs[call.row] = toMs(t);
+  ++result_.calls;
+  --truth_.workflow(call.open).inFlight;
+  callEnded(slot, t);
+}
+
+/// Lease mode: the call outgrew the engine's whole KV cache.
+void Driver::callOverflowed(std::uint32_t slot, Nanos t) {
+  check(scheduler_.failed(t, {attempt(slot), FailureClass::kFault, Leg::kUnified, 0, 0, 0, 0}));
+  CallTruth& call = truth_.call(slot);
+  OpenTruth& w = truth_.workflow(call.open);
+  --w.inFlight;
+  if (scheduler_.graph().call(slot).state == CallState::kFailed) {
+    w.aborted = true;
+    ended_.push_back(call.open);
+  } else {
+    ++call.epoch;
+    ++result_.evictions;
   }
 }
 
@@ -228,6 +244,7 @@ void Driver::toolsDone(Nanos t) {
 }
 
 void Driver::arrive(Nanos t) {
+  opened_.clear();
   const std::uint32_t workflows = trace_.columns().workflows;
   while (arrived_ < workflows && nextArrival_ <= t) {
     opened_.push_back(truth_.open(arrived_++, t));
@@ -250,14 +267,17 @@ void Driver::arrivalEvents(Nanos t) {
     for (std::uint32_t row = truth_.firstRow(index); row < truth_.endRow(index); ++row) {
       if (c.parentOffset[row] != c.parentOffset[row + 1]) continue;
       if (outputs_.readyMs != nullptr) outputs_.readyMs[row] = toMs(t + gapOf(row));
-      if (gapOf(row) > 0) becomeReady(index, row, t);
-      else if (!early()) revealCall(index, row, t, false);
+      if (gapOf(row) > 0)
+        becomeReady(index, row, t);
+      else if (!early())
+        revealCall(index, row, t, false);
     }
   }
 }
 
 void Driver::revealAll(std::uint32_t index, Nanos t) {
-  for (std::uint32_t row = truth_.firstRow(index); row < truth_.endRow(index); ++row) revealCall(index, row, t, true);
+  for (std::uint32_t row = truth_.firstRow(index); row < truth_.endRow(index); ++row)
+    revealCall(index, row, t, true);
 }
 
 void Driver::revealCall(std::uint32_t index, std::uint32_t row, Nanos t, bool early) {
@@ -267,19 +287,17 @@ void Driver::revealCall(std::uint32_t index, std::uint32_t row, Nanos t, bool ea
   for (std::uint32_t e = c.parentOffset[row]; e < c.parentOffset[row + 1]; ++e) {
     parents_.push_back(truth_.refOf(index, truth_.firstRow(index) + c.parents[e]));
   }
-  Reveal r{};
+  Reveal& r = reveal_;
   r.workflow = truth_.workflow(index).ref;
   r.call = truth_.name(index, row);
   r.stage = c.stage[row];
   r.model = c.model == nullptr ? 0 : c.model[row];
-  r.sequences = 1;
   r.toolPending = early && gapOf(row) > 0 ? 1 : 0;
   r.promptTokens = c.promptTokens[row];
-  r.predictedTokens = options_.knowledge == Knowledge::kOracle || c.predictedTokens == nullptr ? c.outputTokens[row]
-                                                                                               : c.predictedTokens[row];
+  r.predictedTokens = options_.knowledge == Knowledge::kOracle || c.predictedTokens == nullptr
+                          ? c.outputTokens[row]
+                          : c.predictedTokens[row];
   r.predictedHigh = r.predictedTokens;
-  r.cached[0] = r.cached[1] = CachedPrefix{};
-  r.remaining = -1;
   check(scheduler_.reveal(t, r, parents_));
 }
 
@@ -297,17 +315,20 @@ void Driver::workflowEnded(std::uint32_t index, Nanos t) {
     check(scheduler_.closeWorkflow(t, {w.ref}));
     if (!w.aborted) {
       metrics_.completed(w.workflow, w.arrival, t);
-      if (outputs_.control != nullptr) std::atomic_ref(outputs_.control[1]).fetch_add(1, std::memory_order_relaxed);
+      if (outputs_.control != nullptr)
+        std::atomic_ref(outputs_.control[1]).fetch_add(1, std::memory_order_relaxed);
     }
   }
   if (!w.aborted || w.inFlight == 0) truth_.close(index);
 }
 
-/// Engines whose queue or ledger changed report their exact capacity at a boundary: now, or when they reach it.
+/// Engines whose queue or ledger changed report their exact capacity at a boundary: now, or when they reach
+/// it.
 void Driver::reportBoundaries(Nanos t) {
   for (const std::uint32_t m : scheduler_.touched()) {
     Engine& engine = engines_[m];
-    if (engine.idle() || engine.wakePending()) continue;  // the scheduler knows an empty ledger; a wake lies ahead
+    if (engine.idle() || engine.wakePending())
+      continue;  // the scheduler knows an empty ledger; a wake lies ahead
     if (engine.atBoundaryOrWake(t)) {
       check(scheduler_.capacity(t, {m, engine.sequencesFree(), engine.kvFree(), 1, 1}));
     } else {
@@ -335,7 +356,7 @@ void Driver::carryOut(std::span<const Decision> decisions, Nanos t) {
     if (outputs_.instance != nullptr) outputs_.instance[c.row] = static_cast<std::uint16_t>(d.instance);
     if (outputs_.leasedMs != nullptr && c.epoch == 0) outputs_.leasedMs[c.row] = toMs(t);
   }
-  closeAll(t);
+  if (!ended_.empty()) closeAll(t);
 }
 
 void Driver::lawsHold() {
@@ -343,14 +364,16 @@ void Driver::lawsHold() {
   for (std::uint32_t m = 0; m < engines_.size(); ++m) {
     const Ledger& ledger = scheduler_.cluster().at(m).ledger;
     if (ledger.leased != engines_[m].held()) check(Status::kLawBroken);
-    if (engines_[m].kvUsed() < 0 || engines_[m].kvUsed() > cluster_.instances[m].kvTokens) check(Status::kLawBroken);
+    if (engines_[m].kvUsed() < 0 || engines_[m].kvUsed() > cluster_.instances[m].kvTokens)
+      check(Status::kLawBroken);
     if (engines_[m].idle() && engines_[m].held() == 0 && engines_[m].kvUsed() != 0) check(Status::kLawBroken);
-    if (ledger.leased == 0 && (ledger.reservedKv != 0 || ledger.unprefilledWork != 0)) check(Status::kLawBroken);
+    if (ledger.leased == 0 && (ledger.reservedKv != 0 || ledger.unprefilledWork != 0))
+      check(Status::kLawBroken);
   }
 }
 
-Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options, const RunOutputs& outputs,
-                RunResult* result, Workspace* workspace) {
+Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
+                const RunOutputs& outputs, RunResult* result, Workspace* workspace) {
   const Status arrivals = Arrivals::check(options.arrivals);
   if (!ok(arrivals)) return arrivals;
   const std::uint32_t calls = trace.columns().calls;
@@ -358,7 +381,8 @@ Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions
     if (column != nullptr) std::fill_n(column, calls, std::numeric_limits<double>::quiet_NaN());
   }
   if (outputs.instance != nullptr) std::fill_n(outputs.instance, calls, std::uint16_t{0xffff});
-  if (options.compat == Compat::kHexgenTicks) return HexgenClock(trace, cluster, options, outputs).run(result);
+  if (options.compat == Compat::kHexgenTicks)
+    return HexgenClock(trace, cluster, options, outputs).run(result);
   if (workspace != nullptr) return Driver(trace, cluster, options, outputs, workspace->memory()).run(result);
   WorkspaceMemory memory;
   return Driver(trace, cluster, options, outputs, memory).run(result);

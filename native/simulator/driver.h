@@ -1,9 +1,11 @@
-// Virtual time around the scheduler: arrivals, truth, engines, the transport between them. It makes no decision.
+// Virtual time around the scheduler: arrivals, truth, engines, the transport between them. It makes no
+// decision.
 //
-// At every instant t: engines that are due move to t; their events go in by class (first tokens, evictions, finishes),
-// then arrivals, reveals, tool ends and closes; `place`; exact capacities of touched engines that stand at a boundary
-// (boundary mode); one `decide`; leases go to the engines; engines at a boundary start what comes next. At equal t, events
-// of one class go by instance, then by the order in which the calls joined.
+// At every instant t: engines that are due move to t; their events go in by class (first tokens, evictions,
+// finishes), then arrivals, reveals, tool ends and closes; `place`; exact capacities of touched engines that
+// stand at a boundary (boundary mode); one `decide`; leases go to the engines; engines at a boundary start
+// what comes next. At equal t, events of one class go by instance, then by the order in which the calls
+// joined.
 #pragma once
 
 #include <vector>
@@ -64,6 +66,10 @@ class Driver {
   Status start();
   Status instant(Nanos t);
   void engineEvents(Nanos t);
+  void callPrefilled(std::uint32_t slot, Nanos t);
+  void callEvicted(const Engine::Evicted& e, Nanos t);
+  void callFinished(std::uint32_t slot, Nanos t);
+  void callOverflowed(std::uint32_t slot, Nanos t);
   void arrive(Nanos t);
   void arrivalEvents(Nanos t);
   void revealAll(std::uint32_t index, Nanos t);
@@ -76,9 +82,13 @@ class Driver {
   void reportBoundaries(Nanos t);
   void carryOut(std::span<const Decision> decisions, Nanos t);
   void lawsHold();
-  bool early() const { return options_.knowledge == Knowledge::kDeclared || options_.knowledge == Knowledge::kOracle; }
+  bool early() const {
+    return options_.knowledge == Knowledge::kDeclared || options_.knowledge == Knowledge::kOracle;
+  }
   Nanos gapOf(std::uint32_t row) const;
-  CallAttempt attempt(std::uint32_t slot) { return {{slot, truth_.call(slot).generation}, truth_.call(slot).epoch}; }
+  CallAttempt attempt(std::uint32_t slot) {
+    return {{slot, truth_.call(slot).generation}, truth_.call(slot).epoch};
+  }
   void check(Status s) {
     if (!ok(s) && ok(status_)) status_ = s;
   }
@@ -113,6 +123,7 @@ class Driver {
   std::vector<Gap> reveals_;
   std::vector<std::uint32_t> ended_;
   std::vector<Ref> parents_;
+  Reveal reveal_{};  ///< the fields that never change stay filled in
 };
 
 SchedulerConfig schedulerConfig(const ClusterSpec& cluster, const RunOptions& options);

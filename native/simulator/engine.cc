@@ -23,7 +23,7 @@ void Engine::reset(const InstanceSpec& spec, const LatencyModel& latency, const 
   running_ = 0;
   joins_ = 0;
   kvUsed_ = growing_ = 0;
-  prefilling_ = batchChanged_ = false;
+  prefilling_ = batchChanged_ = prefillEnded_ = false;
   accumulated_ = 0;
   iteration_ = context_ = 0;
   event_ = wake_ = kNever;
@@ -74,7 +74,8 @@ void Engine::startSegment(Nanos t) {
   piece_ = latency_->piece(running_, context_);
 }
 
-/// Finds the next iteration after which something changes: a finish, an overrun, full KV, the end of a linear piece.
+/// Finds the next iteration after which something changes: a finish, an overrun, full KV, the end of a linear
+/// piece.
 void Engine::schedule() {
   if (prefilling_) return;
   if (running_ == 0) {
@@ -92,10 +93,10 @@ void Engine::schedule() {
 }
 
 void Engine::advance(Nanos t) {
-  prefilled_.clear();
+  prefillEnded_ = false;
   finished_.clear();
-  evicted_.clear();
-  overflowed_.clear();
+  if (!evicted_.empty()) evicted_.clear();
+  if (!overflowed_.empty()) overflowed_.clear();
   const bool woken = wake_ == t;
   const std::int64_t k = event_ == t ? eventIterations_ : wakeIterations_;
   wake_ = kNever;
@@ -123,8 +124,10 @@ void Engine::advance(Nanos t) {
     leave(index);
   }
   evictUntilFits();
-  if (batchChanged_) busy_ += t - segmentStart_;
-  else schedule();
+  if (batchChanged_)
+    busy_ += t - segmentStart_;
+  else
+    schedule();
 }
 
 void Engine::startPrefill(Nanos t) {
@@ -141,7 +144,7 @@ void Engine::completePrefill(Nanos t) {
   prefilling_ = false;
   batchChanged_ = true;
   event_ = kNever;
-  prefilled_.push_back(prefillCall_);
+  prefillEnded_ = true;
   const std::uint32_t first = options_.firstToken == FirstToken::kFromPrefill ? 1 : 0;
   if (prefillCall_.outputTokens <= first) {
     kvUsed_ -= prefillCall_.kv;
@@ -149,7 +152,8 @@ void Engine::completePrefill(Nanos t) {
     return;
   }
   const std::int64_t free = std::int64_t{prefillCall_.kv} - prefillCall_.promptTokens - first;
-  join(prefillCall_, std::int64_t{prefillCall_.promptTokens} + first, prefillCall_.outputTokens - first, free);
+  join(prefillCall_, std::int64_t{prefillCall_.promptTokens} + first, prefillCall_.outputTokens - first,
+       free);
 }
 
 /// `freeSteps`: iterations until the reservation is used up.
@@ -163,7 +167,7 @@ void Engine::join(const EngineCall& call, std::int64_t context, std::uint32_t st
     freeSlots_.pop_back();
   }
   Running& r = slots_[index];
-  r = Running{};
+  r.grows = false;
   r.call = call;
   r.joined = joins_++;
   r.joinIteration = iteration_;
@@ -203,8 +207,10 @@ void Engine::drop(IndexedHeap& heap, std::uint32_t index) {
 void Engine::leave(std::uint32_t index) {
   Running& r = slots_[index];
   drop(byFinish_, index);
-  if (r.grows) --growing_;
-  else if (r.overrunIteration >= 0) drop(byOverrun_, index);
+  if (r.grows)
+    --growing_;
+  else if (r.overrunIteration >= 0)
+    drop(byOverrun_, index);
   kvUsed_ -= kvOf(r);
   context_ -= contextOf(r);
   --running_;
@@ -214,7 +220,7 @@ void Engine::leave(std::uint32_t index) {
 }
 
 /// Before an iteration that would exceed the KV cache, the calls that joined last give way.
-void Engine::evictUntilFits() {
+void Engine::evict() {
   while (growing_ > 0 && kvUsed_ + growing_ > spec_.kvTokens) {
     std::uint32_t latest = kNoSlot;
     for (std::uint32_t i = 0; i < slots_.size(); ++i) {
@@ -231,7 +237,8 @@ void Engine::evictUntilFits() {
     // What is prefilled again covers the tokens generated so far; an overrun doubles the expectation.
     call.promptTokens += generated;
     call.outputTokens -= generated;
-    call.expectedTokens = call.expectedTokens > generated ? call.expectedTokens - generated : std::max(1u, generated);
+    call.expectedTokens =
+        call.expectedTokens > generated ? call.expectedTokens - generated : std::max(1u, generated);
     const std::int64_t room = spec_.kvTokens - call.promptTokens;
     if (room < 1) {
       overflowed_.push_back(call);
@@ -248,7 +255,8 @@ bool Engine::atBoundaryOrWake(Nanos t) {
   return reach(t);
 }
 
-/// Where an iteration ends at t, commits up to it, so that the KV counts are those of t; else wakes at the next end.
+/// Where an iteration ends at t, commits up to it, so that the KV counts are those of t; else wakes at the
+/// next end.
 bool Engine::reach(Nanos t) {
   const std::int64_t k = iterationAtOrAfter(t);
   const Nanos end = timeAt(k);
@@ -276,8 +284,10 @@ void Engine::settle(Nanos t) {
     wake_ = kNever;
     return;
   }
-  if (running_ > 0) startSegment(t);
-  else batchChanged_ = false;
+  if (running_ > 0)
+    startSegment(t);
+  else
+    batchChanged_ = false;
   schedule();
 }
 

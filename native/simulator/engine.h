@@ -1,12 +1,14 @@
-// One engine in mode prefill-first: its running batch, true KV, iteration clock and inner FIFO of leased calls.
+// One engine in mode prefill-first: its running batch, true KV, iteration clock and inner FIFO of leased
+// calls.
 //
-// A waiting lease that fits is prefilled alone and whole before decode goes on; otherwise all running calls decode one
-// token per iteration. The engine leaps: while the batch is constant, iteration k ends at
+// A waiting lease that fits is prefilled alone and whole before decode goes on; otherwise all running calls
+// decode one token per iteration. The engine leaps: while the batch is constant, iteration k ends at
 //
 //     segmentStart + round(accumulated + sum of the first k iteration times)
 //
-// with the sum exact (model/latency.h) and rounded once, so no error grows with the number of iterations and any
-// boundary can be found without visiting the ones before. A segment ends when the batch changes or a prefill begins.
+// with the sum exact (model/latency.h) and rounded once, so no error grows with the number of iterations and
+// any boundary can be found without visiting the ones before. A segment ends when the batch changes or a
+// prefill begins.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +24,16 @@ namespace laxity {
 
 /// What the driver hands over with a lease.
 struct EngineCall {
-  std::uint32_t slot = 0;         ///< the driver's name for it
-  std::uint32_t promptTokens = 0; ///< to prefill
-  std::uint32_t outputTokens = 0; ///< true tokens still to emit
+  std::uint32_t slot = 0;            ///< the driver's name for it
+  std::uint32_t promptTokens = 0;    ///< to prefill
+  std::uint32_t outputTokens = 0;    ///< true tokens still to emit
   std::uint32_t expectedTokens = 0;  ///< what the reservation assumed
-  std::int64_t kv = 0;            ///< reserved, tokens
+  std::int64_t kv = 0;               ///< reserved, tokens
 };
 
 struct EngineOptions {
   FirstToken firstToken = FirstToken::kFromPrefill;
-  bool chargeOutput = true;   ///< false: output never takes KV (HexGen-Flow's simulator)
+  bool chargeOutput = true;     ///< false: output never takes KV (HexGen-Flow's simulator)
   bool requeueEvicted = false;  ///< lease mode: an evicted call goes first in the inner FIFO, unseen
 };
 
@@ -50,20 +52,26 @@ class Engine {
   /// When it must be advanced next; kNever while idle.
   Nanos next() const { return wake_ < event_ ? wake_ : event_; }
 
-  /// Moves to t = next(). Afterwards the three lists below say what happened, and the engine stands at a boundary.
+  /// Moves to t = next(). Afterwards the three lists below say what happened, and the engine stands at a
+  /// boundary.
   void advance(Nanos t);
 
-  const std::vector<EngineCall>& prefilled() const { return prefilled_; }
-  const std::vector<Evicted>& evicted() const { return evicted_; }    ///< boundary mode only
-  const std::vector<EngineCall>& finished() const { return finished_; }  ///< in the order in which they joined
-  const std::vector<EngineCall>& overflowed() const { return overflowed_; }  ///< larger than this engine's whole KV
+  /// The call whose prefill ended, if any.
+  const EngineCall* prefilled() const { return prefillEnded_ ? &prefillCall_ : nullptr; }
+  const std::vector<Evicted>& evicted() const { return evicted_; }  ///< boundary mode only
+  const std::vector<EngineCall>& finished() const {
+    return finished_;
+  }  ///< in the order in which they joined
+  const std::vector<EngineCall>& overflowed() const {
+    return overflowed_;
+  }  ///< larger than this engine's whole KV
 
   /// Starts what comes next if the engine stands at a boundary at t, else arranges to wake at the next one.
   void settle(Nanos t);
 
   bool idle() const { return running_ == 0 && !prefilling_; }
-  /// True where the engine stands at a boundary at t (an iteration or prefill ends, or it is idle); otherwise it will
-  /// be advanced at the next one.
+  /// True where the engine stands at a boundary at t (an iteration or prefill ends, or it is idle); otherwise
+  /// it will be advanced at the next one.
   bool atBoundaryOrWake(Nanos t);
   /// A boundary was asked for and lies ahead: until then there is none.
   bool wakePending() const { return wake_ != kNever; }
@@ -74,23 +82,28 @@ class Engine {
   }
   std::int64_t kvUsed() const { return kvUsed_; }
   std::uint32_t sequencesFree() const { return spec_.maxSequences - running_ - (prefilling_ ? 1 : 0); }
-  std::uint32_t held() const { return running_ + (prefilling_ ? 1 : 0) + static_cast<std::uint32_t>(fifo_.size() - fifoHead_); }
+  std::uint32_t held() const {
+    return running_ + (prefilling_ ? 1 : 0) + static_cast<std::uint32_t>(fifo_.size() - fifoHead_);
+  }
   /// Time spent in prefills and iterations so far.
   Nanos busy() const { return busy_; }
 
  private:
   struct Running {
     EngineCall call;
-    std::uint64_t joined = 0;          ///< join number: ties of one iteration, and who came last
+    std::uint64_t joined = 0;  ///< join number: ties of one iteration, and who came last
     std::int64_t joinIteration = 0;
     std::int64_t contextAtJoin = 0;
     std::int64_t finishIteration = 0;
-    std::int64_t overrunIteration = 0; ///< after it the call outgrows its reservation, one token an iteration
+    std::int64_t overrunIteration =
+        0;  ///< after it the call outgrows its reservation, one token an iteration
     bool grows = false;
     bool live = false;
   };
 
-  Nanos timeAt(std::int64_t k) const { return segmentStart_ + roundFine(accumulated_ + piece_.sum(context_, running_, k)); }
+  Nanos timeAt(std::int64_t k) const {
+    return segmentStart_ + piece_.roundedSum(accumulated_, context_, running_, k);
+  }
   std::int64_t iterationAtOrAfter(Nanos t) const;
   bool reach(Nanos t);
   void commit(std::int64_t k);
@@ -101,7 +114,10 @@ class Engine {
   void join(const EngineCall& call, std::int64_t context, std::uint32_t steps, std::int64_t freeSteps);
   void leave(std::uint32_t index);
   static void drop(IndexedHeap& heap, std::uint32_t index);
-  void evictUntilFits();
+  void evictUntilFits() {
+    if (growing_ > 0) evict();
+  }
+  void evict();
   bool headFits() const;
   bool fifoEmpty() const { return fifoHead_ == fifo_.size(); }
   void popFifo();
@@ -141,7 +157,7 @@ class Engine {
   std::int64_t wakeIterations_ = 0;
   Nanos busy_ = 0;
 
-  std::vector<EngineCall> prefilled_;
+  bool prefillEnded_ = false;
   std::vector<EngineCall> finished_;
   std::vector<Evicted> evicted_;
   std::vector<EngineCall> overflowed_;

@@ -58,7 +58,8 @@ Status HexgenClock::run(RunResult* result) {
     for (std::uint32_t m = 0; m < machines_.size(); ++m) {
       const Machine& machine = machines_[m];
       if (machine.time > g || machine.idle()) continue;
-      check(scheduler_.capacity(g, {m, kMaxSequences, cluster_.instances[m].kvTokens - machine.kvUsed, 1, 1}));
+      check(
+          scheduler_.capacity(g, {m, kMaxSequences, cluster_.instances[m].kvTokens - machine.kvUsed, 1, 1}));
     }
     for (const Decision& d : scheduler_.decide(g)) {
       if (d.kind != DecisionKind::kLease) return Status::kNeverFits;
@@ -121,7 +122,8 @@ void HexgenClock::dispatch(Nanos g) {
     r.model = c.model == nullptr ? 0 : c.model[p.row];
     r.sequences = 1;
     r.promptTokens = c.promptTokens[p.row];
-    r.predictedTokens = r.predictedHigh = c.predictedTokens == nullptr ? c.outputTokens[p.row] : c.predictedTokens[p.row];
+    r.predictedTokens = r.predictedHigh =
+        c.predictedTokens == nullptr ? c.outputTokens[p.row] : c.predictedTokens[p.row];
     r.cached[0] = r.cached[1] = CachedPrefix{};
     r.remaining = -1;
     check(scheduler_.reveal(g, r, parents_));

@@ -1,9 +1,11 @@
-// The clock of HexGen-Flow's public simulator around the same scheduler, for its goldens (compat `hexgen-ticks`).
+// The clock of HexGen-Flow's public simulator around the same scheduler, for its goldens (compat
+// `hexgen-ticks`).
 //
-// Every instance has its own time. In each round the smallest, g, dispatches the released calls in list order (the order
-// in which their stages were completed, not of time), then every instance that stands at g makes one step: a prefill, one
-// decode iteration, or, idle, a tick of 0.1 ms. Calls that end in a step release the next stage at once, into the future.
-// Idle ticks up to the next instant at which anything can happen are skipped in one jump.
+// Every instance has its own time. In each round the smallest, g, dispatches the released calls in list order
+// (the order in which their stages were completed, not of time), then every instance that stands at g makes
+// one step: a prefill, one decode iteration, or, idle, a tick of 0.1 ms. Calls that end in a step release the
+// next stage at once, into the future. Idle ticks up to the next instant at which anything can happen are
+// skipped in one jump.
 #pragma once
 
 #include <vector>
@@ -18,7 +20,8 @@ namespace laxity {
 
 class HexgenClock {
  public:
-  HexgenClock(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options, const RunOutputs& outputs);
+  HexgenClock(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
+              const RunOutputs& outputs);
 
   Status run(RunResult* result);
 
@@ -33,9 +36,10 @@ class HexgenClock {
   struct Machine {
     Nanos time = 0;
     bool leased = false;
-    Decoding next{};                 ///< leased, to be prefilled in the next step
-    std::vector<Decoding> running;   ///< in the order in which they joined
-    std::vector<std::uint32_t> prefilled;  ///< events of the last step, delivered when the clock reaches its end
+    Decoding next{};                ///< leased, to be prefilled in the next step
+    std::vector<Decoding> running;  ///< in the order in which they joined
+    std::vector<std::uint32_t>
+        prefilled;  ///< events of the last step, delivered when the clock reaches its end
     std::vector<std::uint32_t> finished;
     std::int64_t kvUsed = 0;
     bool idle() const { return !leased && running.empty() && prefilled.empty() && finished.empty(); }

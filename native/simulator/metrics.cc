@@ -26,8 +26,9 @@ void Metrics::summarise(const RunOutputs& outputs, RunResult* result) {
   result->throughputPerS = result->makespan > 0 ? completed_ / toSeconds(result->makespan) : 0;
 
   for (std::size_t i = 0; i < n; ++i) {
-    scratch[i] = latency_[i] == kNever || base_[i] <= 0 ? kInfinity
-                                                        : static_cast<double>(latency_[i]) / static_cast<double>(base_[i]);
+    scratch[i] = latency_[i] == kNever || base_[i] <= 0
+                     ? kInfinity
+                     : static_cast<double>(latency_[i]) / static_cast<double>(base_[i]);
   }
   for (std::size_t s = 0; s < outputs.scales.size(); ++s) {
     std::size_t met = 0;

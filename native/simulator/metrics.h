@@ -1,7 +1,8 @@
 // What a run is judged by, as defined in one place: latencies, SLO scales, throughput.
 //
-// Latency of a workflow: last finish minus arrival, tool gaps included; infinite where it did not complete, never
-// missing. Quantiles are upper empirical: the ceil(q n)-th smallest. SLO scale 95 is that quantile of latency / base.
+// Latency of a workflow: last finish minus arrival, tool gaps included; infinite where it did not complete,
+// never missing. Quantiles are upper empirical: the ceil(q n)-th smallest. SLO scale 95 is that quantile of
+// latency / base.
 #pragma once
 
 #include <vector>
@@ -20,8 +21,10 @@ class Metrics {
   }
   /// Call when the workflow completes; where its sinks end out of order, once for each.
   void completed(std::uint32_t workflow, Nanos arrival, Nanos t) {
-    if (latency_[workflow] == kNever) ++completed_;
-    else if (t - arrival < latency_[workflow]) return;
+    if (latency_[workflow] == kNever)
+      ++completed_;
+    else if (t - arrival < latency_[workflow])
+      return;
     latency_[workflow] = t - arrival;
     if (t > last_) last_ = t;
   }

@@ -56,33 +56,33 @@ struct RunOptions {
 
 /// Where to write what; null or empty = not wanted. Times in ms.
 struct RunOutputs {
-  double* latencyMs = nullptr;   ///< [workflows], infinity where the workflow did not complete
-  double* baseMs = nullptr;      ///< [workflows]
-  double* arrivalMs = nullptr;   ///< [workflows]
+  double* latencyMs = nullptr;        ///< [workflows], infinity where the workflow did not complete
+  double* baseMs = nullptr;           ///< [workflows]
+  double* arrivalMs = nullptr;        ///< [workflows]
   std::uint16_t* instance = nullptr;  ///< [calls], of the last attempt; 65535 = never leased
-  double* readyMs = nullptr;     ///< [calls], NaN where it did not happen; so are the next
+  double* readyMs = nullptr;          ///< [calls], NaN where it did not happen; so are the next
   double* leasedMs = nullptr;
   double* firstTokenMs = nullptr;
   double* finishedMs = nullptr;
   std::span<const double> scales;
-  double* attainment = nullptr;  ///< [scales]
+  double* attainment = nullptr;     ///< [scales]
   std::int32_t* control = nullptr;  ///< shared memory: [0] != 0 asks to stop, [1] counts finished workflows
   EventLog* log = nullptr;
 };
 
 struct RunResult {
   std::uint32_t completed = 0;
-  std::uint64_t calls = 0;       ///< calls finished
+  std::uint64_t calls = 0;  ///< calls finished
   std::uint64_t rejected = 0;
   std::uint64_t evictions = 0;
-  std::uint64_t instants = 0;    ///< distinct times at which something happened
-  Nanos makespan = 0;            ///< first arrival to last finish
+  std::uint64_t instants = 0;  ///< distinct times at which something happened
+  Nanos makespan = 0;          ///< first arrival to last finish
   double meanMs = 0;
   double p50Ms = 0;
   double p95Ms = 0;
   double p99Ms = 0;
-  double sloScale95 = 0;         ///< ceil(0.95 n)-th smallest latency / base
-  double throughputPerS = 0;     ///< completed / makespan
+  double sloScale95 = 0;      ///< ceil(0.95 n)-th smallest latency / base
+  double throughputPerS = 0;  ///< completed / makespan
 };
 
 struct WorkspaceMemory;
@@ -101,7 +101,7 @@ class Workspace {
 };
 
 /// Runs one policy over one trace in virtual time. Deterministic, with or without a workspace.
-Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options, const RunOutputs& outputs,
-                RunResult* result, Workspace* workspace = nullptr);
+Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
+                const RunOutputs& outputs, RunResult* result, Workspace* workspace = nullptr);
 
 }  // namespace laxity

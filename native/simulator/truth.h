@@ -1,5 +1,6 @@
-// What only the driver knows: the workflows that have arrived, which calls of theirs exist, their true lengths, and the
-// slots under which the scheduler knows them. Slots are recycled; records live as long as the workflow is open.
+// What only the driver knows: the workflows that have arrived, which calls of theirs exist, their true
+// lengths, and the slots under which the scheduler knows them. Slots are recycled; records live as long as
+// the workflow is open.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,10 @@ namespace laxity {
 /// A call that the scheduler knows.
 struct CallTruth {
   std::uint32_t generation = 0;
-  std::uint32_t row = 0;       ///< in the trace
-  std::uint32_t open = 0;      ///< index of its workflow's record
+  std::uint32_t row = 0;   ///< in the trace
+  std::uint32_t open = 0;  ///< index of its workflow's record
   std::uint32_t epoch = 0;
-  std::uint32_t generated = 0; ///< output tokens of earlier attempts, now part of the prompt
+  std::uint32_t generated = 0;  ///< output tokens of earlier attempts, now part of the prompt
 };
 
 /// A workflow that has arrived and not ended.
@@ -29,7 +30,7 @@ struct OpenTruth {
   std::uint32_t inFlight = 0;  ///< leased and not ended
   bool aborted = false;        ///< a call was rejected: nothing more is revealed
   bool closed = false;
-  bool freed = false;          ///< the record may be used again
+  bool freed = false;  ///< the record may be used again
   Nanos arrival = 0;
 };
 
@@ -68,8 +69,12 @@ class Truth {
     return --m_.pending[index * stride_ + local(index, childRow)] == 0;
   }
 
-  std::uint32_t firstRow(std::uint32_t index) const { return trace_.columns().firstCall[m_.open[index].workflow]; }
-  std::uint32_t endRow(std::uint32_t index) const { return trace_.columns().firstCall[m_.open[index].workflow + 1]; }
+  std::uint32_t firstRow(std::uint32_t index) const {
+    return trace_.columns().firstCall[m_.open[index].workflow];
+  }
+  std::uint32_t endRow(std::uint32_t index) const {
+    return trace_.columns().firstCall[m_.open[index].workflow + 1];
+  }
 
  private:
   std::size_t local(std::uint32_t index, std::uint32_t row) const { return row - firstRow(index); }

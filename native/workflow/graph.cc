@@ -38,24 +38,6 @@ Status Graph::open(Ref w, std::uint16_t tenant, Nanos t) {
   return Status::kOk;
 }
 
-Status Graph::find(Ref w) const {
-  if (w.slot >= workflows_.size()) return Status::kUnknownWorkflow;
-  const Workflow& record = workflows_[w.slot];
-  if (record.generation != w.generation) {
-    return w.generation < record.generation ? Status::kStale : Status::kUnknownWorkflow;
-  }
-  return record.live ? Status::kOk : Status::kStale;
-}
-
-Status Graph::findCall(Ref c) const {
-  if (c.slot >= calls_.size()) return Status::kUnknownCall;
-  const Call& record = calls_[c.slot];
-  if (record.generation != c.generation) {
-    return c.generation < record.generation ? Status::kStale : Status::kUnknownCall;
-  }
-  return record.state == CallState::kFree ? Status::kStale : Status::kOk;
-}
-
 Status Graph::reveal(Ref c, Ref w, std::span<const Ref> parents, bool frontier, Nanos t) {
   Workflow& owner = workflows_[w.slot];
   if (!owner.open) return Status::kWorkflowClosed;
@@ -87,8 +69,10 @@ Status Graph::reveal(Ref c, Ref w, std::span<const Ref> parents, bool frontier, 
   }
 
   call.previous = owner.lastUnfinished;
-  if (owner.lastUnfinished != kNoSlot) calls_[owner.lastUnfinished].next = c.slot;
-  else owner.firstUnfinished = c.slot;
+  if (owner.lastUnfinished != kNoSlot)
+    calls_[owner.lastUnfinished].next = c.slot;
+  else
+    owner.firstUnfinished = c.slot;
   owner.lastUnfinished = c.slot;
   call.nextRevealed = owner.firstRevealed;
   owner.firstRevealed = c.slot;
@@ -98,13 +82,20 @@ Status Graph::reveal(Ref c, Ref w, std::span<const Ref> parents, bool frontier, 
 void Graph::link(std::uint32_t parent, std::uint32_t child) {
   Call& c = calls_[child];
   Call& p = calls_[parent];
-  c.parents = newEdge(parent, c.parents);
+  if (c.parent[0] == kNoSlot)
+    c.parent[0] = parent;
+  else if (c.parent[1] == kNoSlot)
+    c.parent[1] = parent;
+  else
+    c.parents = newEdge(parent, c.parents);
   c.depth = std::max(c.depth, p.depth + 1);
   if (terminal(p.state)) return;
   ++c.pendingParents;
   const std::uint32_t edge = newEdge(child, kNoSlot);
-  if (p.lastChild != kNoSlot) edges_[p.lastChild].next = edge;
-  else p.firstChild = edge;
+  if (p.lastChild != kNoSlot)
+    edges_[p.lastChild].next = edge;
+  else
+    p.firstChild = edge;
   p.lastChild = edge;
 }
 
@@ -115,14 +106,18 @@ void Graph::finish(std::uint32_t slot, CallState state, Nanos t, std::vector<std
   c.finishedAt = t;
   --w.unfinished;
 
-  if (c.previous != kNoSlot) calls_[c.previous].next = c.next;
-  else w.firstUnfinished = c.next;
-  if (c.next != kNoSlot) calls_[c.next].previous = c.previous;
-  else w.lastUnfinished = c.previous;
+  if (c.previous != kNoSlot)
+    calls_[c.previous].next = c.next;
+  else
+    w.firstUnfinished = c.next;
+  if (c.next != kNoSlot)
+    calls_[c.next].previous = c.previous;
+  else
+    w.lastUnfinished = c.previous;
   c.previous = c.next = kNoSlot;
 
-  // The frontier holds the finished calls none of whose children has finished: parallel children that are revealed one
-  // after the other, without parents of their own, then share it.
+  // The frontier holds the finished calls none of whose children has finished: parallel children that are
+  // revealed one after the other, without parents of their own, then share it.
   eachParent(c, [&](std::uint32_t p) { leaveFrontier(w, p); });
   if (state == CallState::kDone) {
     c.inFrontier = true;
@@ -140,8 +135,10 @@ void Graph::leaveFrontier(Workflow& w, std::uint32_t slot) {
   Call& c = calls_[slot];
   if (!c.inFrontier) return;
   c.inFrontier = false;
-  if (c.previous != kNoSlot) calls_[c.previous].next = c.next;
-  else w.firstFrontier = c.next;
+  if (c.previous != kNoSlot)
+    calls_[c.previous].next = c.next;
+  else
+    w.firstFrontier = c.next;
   if (c.next != kNoSlot) calls_[c.next].previous = c.previous;
   c.previous = c.next = kNoSlot;
 }

@@ -1,7 +1,8 @@
 // The online graph: open workflows, the calls revealed so far, who waits for whom.
 //
-// Slots and generations are chosen by the driver; the graph checks them. A call's record lives until its workflow is
-// closed and has no unfinished call, because children, the frontier and the horizon refer to finished calls.
+// Slots and generations are chosen by the driver; the graph checks them. A call's record lives until its
+// workflow is closed and has no unfinished call, because children, the frontier and the horizon refer to
+// finished calls.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@
 
 namespace laxity {
 
-/// The life of a call (CONTRACT 2). Only the scheduler moves it up to kPrefilling; only events move it further.
+/// The life of a call (CONTRACT 2). Only the scheduler moves it up to kPrefilling; only events move it
+/// further.
 enum class CallState : std::uint8_t {
   kFree,          ///< no call
   kRevealed,      ///< waits for parents or a tool
@@ -41,66 +43,67 @@ struct CachedPrefix {
 
 struct Call {
   std::uint32_t generation = 0;
-  std::uint32_t epoch = 0;      ///< dispatch attempt, from 0
+  std::uint32_t epoch = 0;  ///< dispatch attempt, from 0
   CallState state = CallState::kFree;
   bool toolPending = false;
-  bool streams = true;          ///< its first token will be reported
-  std::uint8_t retries = 0;     ///< re-dispatches after failures so far
+  bool streams = true;       ///< its first token will be reported
+  std::uint8_t retries = 0;  ///< re-dispatches after failures so far
   std::uint16_t stage = 0;
   std::uint16_t model = 0;
   std::uint16_t sequences = 1;
   std::uint32_t workflow = kNoSlot;
-  std::uint64_t rank = 0;       ///< (workflow sequence, reveal sequence): the tail of every tie (CONTRACT 7)
-  std::uint32_t promptTokens = 0;   ///< to prefill; grows by what was generated before an eviction
+  std::uint64_t rank = 0;  ///< (workflow sequence, reveal sequence): the tail of every tie (CONTRACT 7)
+  std::uint32_t promptTokens = 0;     ///< to prefill; grows by what was generated before an eviction
   std::uint32_t predictedTokens = 0;  ///< output still expected, mean
   std::uint32_t predictedHigh = 0;    ///< the same, a high quantile
   bool hasCached = false;
   CachedPrefix cached[2];
-  std::uint32_t depth = 0;      ///< 1 + the largest depth of a parent
+  std::uint32_t depth = 0;  ///< 1 + the largest depth of a parent
   std::uint32_t pendingParents = 0;
   Nanos revealedAt = 0;
   Nanos readyAt = 0;
   Nanos finishedAt = 0;
-  Nanos remaining = -1;         ///< declared remaining time after this call, -1 = none
-  Nanos mean = 0;               ///< ebar: t_comp averaged over the instances
-  Nanos tail = 0;               ///< longest mean-time path strictly below, among revealed unfinished calls
-  Nanos budget = 0;             ///< t_SLO
-  Nanos isolatedEnd = 0;        ///< horizon: finish on the idle cluster, from the workflow's arrival
+  Nanos remaining = -1;   ///< declared remaining time after this call, -1 = none
+  Nanos mean = 0;         ///< ebar: t_comp averaged over the instances
+  Nanos tail = 0;         ///< longest mean-time path strictly below, among revealed unfinished calls
+  Nanos budget = 0;       ///< t_SLO
+  Nanos isolatedEnd = 0;  ///< horizon: finish on the idle cluster, from the workflow's arrival
   std::uint32_t isolatedClass = 0;
   std::uint32_t instance = kNoSlot;  ///< assigned or leased
   std::uint32_t heapPosition = 0;
-  CallCost cost;                ///< on `instance`
-  std::uint32_t parents = kNoSlot;       ///< edge lists
+  CallCost cost;                                 ///< on `instance`
+  std::uint32_t parent[2] = {kNoSlot, kNoSlot};  ///< the first two parents
+  std::uint32_t parents = kNoSlot;               ///< edge lists: further parents, unfinished children
   std::uint32_t firstChild = kNoSlot;
   std::uint32_t lastChild = kNoSlot;
-  std::uint32_t previous = kNoSlot;      ///< in the workflow's list of unfinished calls, or in its frontier
+  std::uint32_t previous = kNoSlot;  ///< in the workflow's list of unfinished calls, or in its frontier
   std::uint32_t next = kNoSlot;
   bool inFrontier = false;
-  std::uint32_t nextRevealed = kNoSlot;  ///< all calls of the workflow
-  std::uint32_t previousLease = kNoSlot; ///< the leases of `instance`
+  std::uint32_t nextRevealed = kNoSlot;   ///< all calls of the workflow
+  std::uint32_t previousLease = kNoSlot;  ///< the leases of `instance`
   std::uint32_t nextLease = kNoSlot;
 };
 
 struct Workflow {
   std::uint32_t generation = 0;
-  bool open = false;            ///< may still reveal calls
-  bool live = false;            ///< has a record: open, or closed with unfinished calls
-  bool dirty = false;           ///< tails, critical path or deadline changed since keys were issued
+  bool open = false;   ///< may still reveal calls
+  bool live = false;   ///< has a record: open, or closed with unfinished calls
+  bool dirty = false;  ///< tails, critical path or deadline changed since keys were issued
   bool hasDeadline = false;
   bool tailsStale = false;
   std::uint16_t tenant = 0;
   std::int32_t stageTemplate = -1;
-  std::uint32_t cursor = 0;     ///< into the template
-  std::uint32_t stageDepth = 0; ///< depth of the latest stage: siblings do not move the cursor again
+  std::uint32_t cursor = 0;      ///< into the template
+  std::uint32_t stageDepth = 0;  ///< depth of the latest stage: siblings do not move the cursor again
   std::uint64_t sequence = 0;
   std::uint32_t revealed = 0;
   std::uint32_t unfinished = 0;
   Nanos arrival = 0;
-  Nanos deadline = 0;           ///< given, or arrival + k * H
-  Nanos remaining = -1;         ///< declared remaining time of the unrevealed part, -1 = none
-  Nanos criticalPath = 0;       ///< P
-  Nanos horizon = 0;            ///< H_w(t)
-  Nanos finishedEnd = 0;        ///< largest isolatedEnd among finished calls
+  Nanos deadline = 0;                      ///< given, or arrival + k * H
+  Nanos remaining = -1;                    ///< declared remaining time of the unrevealed part, -1 = none
+  Nanos criticalPath = 0;                  ///< P
+  Nanos horizon = 0;                       ///< H_w(t)
+  Nanos finishedEnd = 0;                   ///< largest isolatedEnd among finished calls
   std::uint32_t isolatedCopies = kNoSlot;  ///< horizon.h
   std::uint32_t firstUnfinished = kNoSlot;
   std::uint32_t lastUnfinished = kNoSlot;
@@ -118,9 +121,20 @@ class Graph {
   Status open(Ref w, std::uint16_t tenant, Nanos t);
 
   /// Finds a live workflow.
-  Status find(Ref w) const;
+  Status find(Ref w) const {
+    if (w.slot >= workflows_.size()) return Status::kUnknownWorkflow;
+    const Workflow& record = workflows_[w.slot];
+    if (record.generation == w.generation) return record.live ? Status::kOk : Status::kStale;
+    return w.generation < record.generation ? Status::kStale : Status::kUnknownWorkflow;
+  }
   /// Finds a call that is not free.
-  Status findCall(Ref c) const;
+  Status findCall(Ref c) const {
+    if (c.slot >= calls_.size()) return Status::kUnknownCall;
+    const Call& record = calls_[c.slot];
+    if (record.generation == c.generation)
+      return record.state == CallState::kFree ? Status::kStale : Status::kOk;
+    return c.generation < record.generation ? Status::kStale : Status::kUnknownCall;
+  }
 
   Workflow& workflow(std::uint32_t slot) { return workflows_[slot]; }
   const Workflow& workflow(std::uint32_t slot) const { return workflows_[slot]; }
@@ -142,6 +156,10 @@ class Graph {
 
   template <class Visit>
   void eachParent(const Call& c, Visit&& visit) const {
+    if (c.parent[0] == kNoSlot) return;
+    visit(c.parent[0]);
+    if (c.parent[1] == kNoSlot) return;
+    visit(c.parent[1]);
     for (std::uint32_t e = c.parents; e != kNoSlot; e = edges_[e].next) visit(edges_[e].call);
   }
   template <class Visit>

@@ -4,7 +4,8 @@
 
 namespace laxity {
 
-void Horizons::reveal(Graph& graph, const Cluster& cluster, std::uint32_t slot, const Estimate* estimates, Nanos gap) {
+void Horizons::reveal(Graph& graph, const Cluster& cluster, std::uint32_t slot, const Estimate* estimates,
+                      Nanos gap) {
   Call& c = graph.call(slot);
   Workflow& w = graph.workflow(c.workflow);
   Nanos start = 0;
@@ -39,7 +40,8 @@ void Horizons::reveal(Graph& graph, const Cluster& cluster, std::uint32_t slot, 
       index = used;
     }
     const Nanos end = ready + estimates[k].exec;
-    const std::uint32_t member = std::min<std::uint32_t>(index, static_cast<std::uint32_t>(classes[k].members.size()) - 1);
+    const std::uint32_t member =
+        std::min<std::uint32_t>(index, static_cast<std::uint32_t>(classes[k].members.size()) - 1);
     const std::uint64_t tie = cluster.at(classes[k].members[member]).tie;
     if (end < bestEnd || (end == bestEnd && (estimates[k].exec < bestExec ||
                                              (estimates[k].exec == bestExec && tie < bestTie)))) {

@@ -1,13 +1,14 @@
-// The standalone horizon H_w(t): makespan of the revealed part of a workflow alone on the idle cluster (papers.md 2.3,
-// CONTRACT 10, with one unified instance m in place of a pair).
+// The standalone horizon H_w(t): makespan of the revealed part of a workflow alone on the idle cluster
+// (papers.md 2.3, CONTRACT 10, with one unified instance m in place of a pair).
 //
 //   reveal(c):  start = max over parents of their isolated end, plus the tool gap seen before c
-//               m     = argmin of max(start, ready_m) + prefill + decode at batch 1;  ties: (finish, t_comp, perm[m])
-//               ready_m = end of c's prefill;  H = max(H, isolated end of c)
+//               m     = argmin of max(start, ready_m) + prefill + decode at batch 1;  ties: (finish, t_comp,
+//               perm[m]) ready_m = end of c's prefill;  H = max(H, isolated end of c)
 //   finish(c):  isolated end += decode time of the true length minus that of the predicted one
 //
-// Prefills of parallel siblings queue on the private copy, decodes run at batch 1 and take no room. Copies of one class
-// are used in tie order and only when all used ones are busy, so a chain keeps one copy however large the cluster is.
+// Prefills of parallel siblings queue on the private copy, decodes run at batch 1 and take no room. Copies of
+// one class are used in tie order and only when all used ones are busy, so a chain keeps one copy however
+// large the cluster is.
 #pragma once
 
 #include <vector>
@@ -26,7 +27,8 @@ struct Estimate {
 
 class Horizons {
  public:
-  /// `estimates`: one per class; classes that cannot serve the call have exec = kNever. `gap`: observed tool time, ns.
+  /// `estimates`: one per class; classes that cannot serve the call have exec = kNever. `gap`: observed tool
+  /// time, ns.
   void reveal(Graph& graph, const Cluster& cluster, std::uint32_t slot, const Estimate* estimates, Nanos gap);
 
   /// A tool took `gap` longer than known at reveal.

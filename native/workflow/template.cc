@@ -26,7 +26,8 @@ void StageTemplate::price(const Cluster& cluster, FirstToken first) {
     for (std::size_t k = 0; k < classes_; ++k) {
       const LatencyModel& latency = cluster.latency(classes[k]);
       const TemplateEntry& e = entries_[i];
-      const Nanos time = latency.prefill(e.promptTokens, 0) + decodeTime(latency, first, e.promptTokens, e.outputTokens);
+      const Nanos time =
+          latency.prefill(e.promptTokens, 0) + decodeTime(latency, first, e.promptTokens, e.outputTokens);
       times_[i * classes_ + k] = time;
       mean.add(time, classes[k].present);
     }

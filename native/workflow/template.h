@@ -1,10 +1,10 @@
 // Stage templates: what a workflow of a kind is expected to do, as a chain of stage entries (CONTRACT 9).
 //
-// A workflow keeps one cursor into its template. A stage that appears moves the cursor behind the first entry of that
-// stage at or after it; the entries skipped on the way are optional ones that did not happen and are dropped. A stage
-// without such an entry is an extra round and leaves the cursor. So the expected rest is always a suffix, and its time a
-// stored sum. HexGen-Flow's rule (entries removed as they happen, remaining `revise` dropped at `unit_tester`) is the
-// special case for its chain (papers.md 1.3).
+// A workflow keeps one cursor into its template. A stage that appears moves the cursor behind the first entry
+// of that stage at or after it; the entries skipped on the way are optional ones that did not happen and are
+// dropped. A stage without such an entry is an extra round and leaves the cursor. So the expected rest is
+// always a suffix, and its time a stored sum. HexGen-Flow's rule (entries removed as they happen, remaining
+// `revise` dropped at `unit_tester`) is the special case for its chain (papers.md 1.3).
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,8 @@ class StageTemplate {
   /// Mean time of the entries from `cursor` on: one term per present instance. Valid after `price`.
   Nanos rest(std::uint32_t cursor) const { return rest_[cursor]; }
 
-  /// Mean time of an entry, and its time on a class; entry = first with this stage, or size() if there is none.
+  /// Mean time of an entry, and its time on a class; entry = first with this stage, or size() if there is
+  /// none.
   std::uint32_t entryOf(std::uint16_t stage) const;
   Nanos timeOn(std::uint32_t entry, std::uint32_t hardwareClass) const {
     return times_[entry * classes_ + hardwareClass];
@@ -59,7 +60,8 @@ class StageTemplate {
   std::vector<Nanos> rest_;   ///< [size + 1]
 };
 
-/// Sum over present instances divided by their number (one term per instance), rounded down; 0 without instances.
+/// Sum over present instances divided by their number (one term per instance), rounded down; 0 without
+/// instances.
 class ClusterMean {
  public:
   void add(Nanos time, std::uint32_t instances) {
@@ -69,7 +71,8 @@ class ClusterMean {
   Nanos value() const {
     if (count_ == 0) return 0;
     const auto low = static_cast<std::int64_t>(sum_);
-    return low == sum_ ? low / count_ : static_cast<Nanos>(sum_ / count_);  // the short division is far cheaper
+    return low == sum_ ? low / count_
+                       : static_cast<Nanos>(sum_ / count_);  // the short division is far cheaper
   }
 
  private:

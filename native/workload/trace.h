@@ -1,8 +1,9 @@
-// A trace: workflows of calls as columns (struct of arrays). The columns are borrowed; whoever binds them keeps them alive.
+// A trace: workflows of calls as columns (struct of arrays). The columns are borrowed; whoever binds them
+// keeps them alive.
 //
-// Calls of workflow w are the rows firstCall[w] .. firstCall[w + 1) - 1. A call is named inside its workflow by its
-// position there (its local index), and a parent always has a smaller local index than its child, so every workflow is
-// acyclic by construction. Absent optional columns are null.
+// Calls of workflow w are the rows firstCall[w] .. firstCall[w + 1) - 1. A call is named inside its workflow
+// by its position there (its local index), and a parent always has a smaller local index than its child, so
+// every workflow is acyclic by construction. Absent optional columns are null.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ struct TraceColumns {
   const std::uint32_t* cachedTokens = nullptr;  ///< [calls], optional: < promptTokens, default 0
   const std::uint32_t* outputTokens = nullptr;  ///< [calls], >= 1
   const std::uint32_t* predictedTokens = nullptr;  ///< [calls], optional: default outputTokens
-  const double* toolGapMs = nullptr;            ///< [calls], optional: time between the last parent's finish and ready
+  const double* toolGapMs = nullptr;  ///< [calls], optional: time between the last parent's finish and ready
   const std::uint32_t* parentOffset = nullptr;  ///< [calls + 1], into parents
   const std::uint32_t* parents = nullptr;       ///< [edges], local indices, each < the child's
 };
@@ -56,8 +57,8 @@ class Trace {
     return {children_.data() + childOffset_[row], children_.data() + childOffset_[row + 1]};
   }
 
-  std::uint32_t largestCall() const { return largestCall_; }           ///< max prompt + output, tokens
-  std::uint32_t largestWorkflow() const { return largestWorkflow_; }   ///< max calls in one workflow
+  std::uint32_t largestCall() const { return largestCall_; }          ///< max prompt + output, tokens
+  std::uint32_t largestWorkflow() const { return largestWorkflow_; }  ///< max calls in one workflow
 
  private:
   TraceColumns columns_;

@@ -30,7 +30,9 @@ describe('contract 4: boundary equals lease at batch limit 1 and L = 0', () => {
     const differs = Array.from({ length: 30 }, (_, i) => i + 1).some((seed) => {
       const input = scenario(seed)
       const [a, b] = (['boundary', 'lease'] as const).map((feedback) =>
-        decisions(recorded(input, runOptions({ feedback, lookahead: feedback === 'lease' ? 1 : 0 })).log.records),
+        decisions(
+          recorded(input, runOptions({ feedback, lookahead: feedback === 'lease' ? 1 : 0 })).log.records,
+        ),
       )
       return JSON.stringify(a) !== JSON.stringify(b)
     })

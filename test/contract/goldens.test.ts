@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { native, type NativeCluster, type NativeRun } from '../../lib/native.ts'
+import { type NativeCluster, type NativeRun, native } from '../../lib/native.ts'
 import { readTrace } from '../../lib/traces/read.ts'
 import { shared, skipWithout } from '../support/shared.ts'
 
@@ -11,7 +11,9 @@ import { shared, skipWithout } from '../support/shared.ts'
 const GOLDEN = 'golden/hexgen-rr-fcfs'
 
 function rows(name: string): string[][] {
-  const [, ...lines] = readFileSync(shared(`${GOLDEN}/${name}`), 'utf8').trim().split('\n')
+  const [, ...lines] = readFileSync(shared(`${GOLDEN}/${name}`), 'utf8')
+    .trim()
+    .split('\n')
   return lines.map((line) => line.split(','))
 }
 
@@ -30,7 +32,13 @@ function cluster(name: 'H1' | 'H2'): NativeCluster {
     })),
     instances: names.map((gpu) => {
       const index = gpus.findIndex((row) => row[0] === gpu)
-      return { latency: index, model: 0, kvTokens: Number(gpus[index]![4]), maxSequences: 65_535, mode: 'prefill-first' }
+      return {
+        latency: index,
+        model: 0,
+        kvTokens: Number(gpus[index]![4]),
+        maxSequences: 65_535,
+        mode: 'prefill-first',
+      }
     }),
     templates: [],
   }
@@ -66,7 +74,7 @@ async function latencies(trace: 'trace1' | 'trace3', hardware: 'H1' | 'H2', comp
   return latencyMs
 }
 
-describe('contract 5: the goldens pass through the core (HexGen-Flow, round robin + FCFS)', function () {
+describe('contract 5: the goldens pass through the core (HexGen-Flow, round robin + FCFS)', () => {
   before(function () {
     skipWithout(this, GOLDEN)
     skipWithout(this, 'data/hexgen-flow')

@@ -22,7 +22,12 @@ describe('contract 6: no container of waiting calls outside scheduler/ and the o
     const offences: string[] = []
     for (const file of [...sources('native/simulator'), ...sources('native/binding'), ...sources('lib')]) {
       const text = readFileSync(join(root, file), 'utf8').replaceAll(/\/\/.*|\/\*[\s\S]*?\*\//g, '')
-      for (const word of [/order\/(?!registry)/, /placement\/(?!registry)/, /workflow\/(budget|horizon)/, /\bt_?slo\b/i]) {
+      for (const word of [
+        /order\/(?!registry)/,
+        /placement\/(?!registry)/,
+        /workflow\/(budget|horizon)/,
+        /\bt_?slo\b/i,
+      ]) {
         if (word.test(text)) offences.push(`${file}: ${word}`)
       }
     }
@@ -31,9 +36,11 @@ describe('contract 6: no container of waiting calls outside scheduler/ and the o
 
   it('keeps heaps in the simulator only for running calls, tools and time', () => {
     const heaps = sources('native/simulator').flatMap((file) =>
-      [...readFileSync(join(root, file), 'utf8').matchAll(/^\s*(?:IndexedHeap|std::priority_queue\S*)\s+(\w+)/gm)].map(
-        (match) => `${file}: ${match[1]}`,
-      ),
+      [
+        ...readFileSync(join(root, file), 'utf8').matchAll(
+          /^\s*(?:IndexedHeap|std::priority_queue\S*)\s+(\w+)/gm,
+        ),
+      ].map((match) => `${file}: ${match[1]}`),
     )
     assert.deepEqual(heaps, [
       'native/simulator/driver.h: gaps_',
@@ -45,7 +52,12 @@ describe('contract 6: no container of waiting calls outside scheduler/ and the o
   it('counts at every instant: ready = waiting in the scheduler + leased (the laws of a run)', () => {
     for (let seed = 1; seed <= 200; seed += 1) {
       const feedback = seed % 2 === 0 ? 'boundary' : 'lease'
-      const run = runOptions({ ...policy(seed), feedback, lookahead: feedback === 'lease' ? 1 : 0, laws: true })
+      const run = runOptions({
+        ...policy(seed),
+        feedback,
+        lookahead: feedback === 'lease' ? 1 : 0,
+        laws: true,
+      })
       const result = simulator(scenario(seed)).run(run, {})
       assert.equal(result.status, 0, `seed ${seed}: ${native.statusReasons[result.status]}`)
     }

@@ -13,7 +13,12 @@ describe('contract 3: permute the future', () => {
       let diverged = 0
       for (let seed = 1; seed <= 150; seed += 1) {
         for (const feedback of ['boundary', 'lease'] as const) {
-          const run = runOptions({ ...policy(seed), knowledge, feedback, lookahead: feedback === 'lease' ? 1 : 0 })
+          const run = runOptions({
+            ...policy(seed),
+            knowledge,
+            feedback,
+            lookahead: feedback === 'lease' ? 1 : 0,
+          })
           const input = scenario(seed)
           const a = objects(recorded(input, run).log.records)
           const b = objects(recorded(scramble(input, seed, knowledge === 'declared'), run).log.records)
@@ -35,7 +40,10 @@ describe('contract 3: permute the future', () => {
           }
         }
       }
-      assert.ok(compared > 2_000 && diverged > 100, `compared ${compared} decisions, ${diverged} runs diverged`)
+      assert.ok(
+        compared > 2_000 && diverged > 100,
+        `compared ${compared} decisions, ${diverged} runs diverged`,
+      )
     })
   }
 
@@ -45,7 +53,9 @@ describe('contract 3: permute the future', () => {
       const run = runOptions({ order: 'ratio', placement: 'workload-balanced', knowledge: 'oracle' })
       const input = scenario(seed)
       const a = objects(recorded(input, run).log.records).filter((event) => event.kind !== 'reveal')
-      const b = objects(recorded(scramble(input, seed, true), run).log.records).filter((event) => event.kind !== 'reveal')
+      const b = objects(recorded(scramble(input, seed, true), run).log.records).filter(
+        (event) => event.kind !== 'reveal',
+      )
       let i = 0
       while (i < a.length && i < b.length && same(a[i]!, b[i]!)) i += 1
       seen = a[i]?.kind === 'decision' && b[i]?.kind === 'decision'
@@ -56,7 +66,10 @@ describe('contract 3: permute the future', () => {
 
 function objects(records: Uint8Array): EventObject[] {
   const view = new DataView(records.buffer, records.byteOffset, records.byteLength)
-  return Array.from({ length: records.length / RECORD_BYTES }, (_, i) => decodeRecord(view, i * RECORD_BYTES)!)
+  return Array.from(
+    { length: records.length / RECORD_BYTES },
+    (_, i) => decodeRecord(view, i * RECORD_BYTES)!,
+  )
 }
 
 function same(a: EventObject, b: EventObject): boolean {

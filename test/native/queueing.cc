@@ -191,7 +191,8 @@ OwnedTrace randomTrace(Random& random, const TraceShape& shape) {
       }
       if (random.uniform() < shape.toolShare) c.gap = between(random, 1, 500'000'000);
       if (random.uniform() < shape.wrongShare) {
-        c.predicted = std::max(1u, static_cast<std::uint32_t>(c.output * random.exponential(0.8)));
+        const auto guess = static_cast<std::uint32_t>(c.output * random.exponential(0.8));
+        c.predicted = std::clamp(guess, 1u, shape.maxOutput);
       }
       trace.call(c);
     }

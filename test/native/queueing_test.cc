@@ -44,7 +44,7 @@ using namespace laxity::trial;
 namespace {
 
 constexpr int kReplications = 30;
-constexpr int kLeaseReplications = 10;  ///< 2 million jobs
+constexpr int kLeaseReplications = 5;  ///< a million jobs
 constexpr std::uint32_t kWarmUp = 2000;
 constexpr double kLoad = 0.8;
 constexpr double kFilter = 0.95;
@@ -177,6 +177,16 @@ class Farm {
   std::vector<std::uint16_t> stage_;
   std::vector<double> arrival_, latency_, ready_, leased_, finished_;
 };
+
+/// By insertion: a job overtakes a few others at most.
+void sortNearlySorted(std::vector<Nanos>* times) {
+  for (std::size_t i = 1; i < times->size(); ++i) {
+    const Nanos t = (*times)[i];
+    std::size_t at = i;
+    for (; at > 0 && (*times)[at - 1] > t; --at) (*times)[at] = (*times)[at - 1];
+    (*times)[at] = t;
+  }
+}
 
 /// Integral over [from, to] of the number in the system, from the instants of arrival and departure alone.
 __int128_t area(const std::vector<Nanos>& arrivals, const std::vector<Nanos>& departures, Nanos from,
@@ -323,7 +333,7 @@ void examine(const System& s, bool lease) {
     }
     const std::size_t n = jobs.arrival.size();
     std::vector<Nanos> departures = jobs.finish;
-    std::sort(departures.begin(), departures.end());
+    sortNearlySorted(&departures);
     // The run starts and ends empty: Little's law is an identity of integers.
     if (area(jobs.arrival, departures, 0, departures.back()) != jobs.sumOfLatencies) ++littleBroken;
 
@@ -630,9 +640,10 @@ TEST_SUITE("laws") {
     }
   }
 
-  TEST_CASE("a tool that ends after its workflow was aborted starts nothing") {
+  // Without the fix it crashes.
+  TEST_CASE("a tool that ends after its workflow was aborted starts nothing" *
+            doctest::skip(!kAbortsWithPendingTools)) {
     // The record of the aborted workflow 1 is used again by workflow 2 before the tool of workflow 1 ends.
-    // Workflow 0 is there so that a stale index stays inside the driver's tables.
     const WholeCosts costs{1'000'000, 1000, 1'000'000, 0, 0};
     const InstanceSpec one = instanceSpec(0, 4, 1'000'000);
     const ClusterSpec cluster = clusterOf(std::span(&costs, 1), std::span(&one, 1));
@@ -660,6 +671,7 @@ TEST_SUITE("laws") {
   }
 
   TEST_CASE("laws hold at every instant of random configurations, over every policy") {
+    constexpr int kRounds = 8;
     Random random(10);
     int configurations = 0;
     std::uint64_t evictions = 0, rejected = 0, incomplete = 0, waitedForTools = 0;
@@ -667,7 +679,8 @@ TEST_SUITE("laws") {
       for (const std::string_view placement : placementNames()) {
         for (const Binding binding : {Binding::kAtReveal, Binding::kAtCredit}) {
           for (const Feedback feedback : {Feedback::kBoundary, Feedback::kLease}) {
-            for (int know = 0; know < 4; ++know) {
+            for (int round = 0; round < 4 * kRounds; ++round) {
+              const int know = round % 4;
               ++configurations;
               const std::vector<WholeCosts> costs{randomCosts(random), randomCosts(random)};
               // Every second configuration has calls that fit nowhere, or only as predicted: their workflows
@@ -679,7 +692,7 @@ TEST_SUITE("laws") {
               shape.maxPrompt = between(random, 10, 1000);
               shape.maxOutput = between(random, 1, 300);
               shape.meanGap = static_cast<Nanos>(random.exponential(1.5e9));
-              shape.wrongShare = random.below(2) * 0.6;
+              shape.wrongShare = random.below(2) * 0.8;
               shape.models = static_cast<std::uint16_t>(between(random, 1, 2));
               if (aborts && !kAbortsWithPendingTools) shape.toolShare = 0;
               const OwnedTrace trace = randomTrace(random, shape);
@@ -775,8 +788,8 @@ TEST_SUITE("laws") {
     CHECK(waitedForTools > 1000);
     CHECK(configurations >= 300);
     // The configurations do reach the corners.
-    CHECK(evictions > 100);
-    CHECK(rejected > 20);
-    CHECK(incomplete > 20);
+    CHECK(evictions > 500);
+    CHECK(rejected > 1000);
+    CHECK(incomplete > 1000);
   }
 }

@@ -391,6 +391,19 @@ struct World {
     }
   }
 
+  void report(Nanos t) {
+    for (std::uint32_t m = 0; m < engines.size(); ++m) {
+      const StepEngine& e = engines[m];
+      if (e.busy()) continue;
+      const auto sequencesFree = static_cast<std::uint32_t>(e.spec.maxSequences - e.running.size());
+      // One unprefilled lease at a time: what waits in the engine (overcommit above 1) takes the place of the
+      // next.
+      const Status status =
+          scheduler.capacity(t, {m, sequencesFree, e.kvFree(), e.queue.empty() ? 1u : 0u, 1});
+      if (!ok(status) && ok(result.status)) result.status = status;
+    }
+  }
+
   void instant(Nanos t) {
     news = false;
     reveals.clear();
@@ -403,20 +416,18 @@ struct World {
     toolEnds(t);
     for (std::uint32_t row : reveals) reveal(row, t, false);
     closeEnded(t);
-    if (boundary()) {
-      for (std::uint32_t m = 0; m < engines.size(); ++m) {
-        const StepEngine& e = engines[m];
-        if (e.busy()) continue;
-        const auto sequencesFree = static_cast<std::uint32_t>(e.spec.maxSequences - e.running.size());
-        // One unprefilled lease at a time: what waits in the engine (overcommit above 1) takes the place of
-        // the next.
-        tell(scheduler.capacity(t, {m, sequencesFree, e.kvFree(), e.queue.empty() ? 1u : 0u, 1}));
-      }
-    }
+    if (boundary()) news = true;
     while (news) {  // in lease mode only events wake the scheduler
       news = false;
-      carryOut(t, scheduler.decide(t));
+      if (boundary()) report(t);
+      const std::span<const Decision> decisions = scheduler.decide(t);
+      const bool decided = !decisions.empty();
+      carryOut(t, decisions);
       closeEnded(t);
+      // A decision may have touched an instance that stands at a boundary: it is considered at this very
+      // instant too.
+      for (const std::uint32_t m : scheduler.touched())
+        news = news || (boundary() && decided && !engines[m].busy());
     }
     for (StepEngine& e : engines) e.start(t);
   }

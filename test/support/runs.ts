@@ -87,9 +87,7 @@ export function scenario(seed: number, options: { maxSequences?: number } = {}):
     cluster: {
       latencies,
       instances,
-      templates: [
-        [0, 1, 2, 3].map((s) => ({ stage: s, promptTokens: 200, outputTokens: 30 })),
-      ],
+      templates: [[0, 1, 2, 3].map((s) => ({ stage: s, promptTokens: 200, outputTokens: 30 }))],
     },
   }
 }
