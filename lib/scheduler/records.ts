@@ -63,21 +63,29 @@ function getField(view: DataView, at: number, type: EventField['type']): Integer
 function setField(view: DataView, at: number, type: EventField['type'], value: Integer): void {
   switch (type) {
     case 'u8':
-      return view.setUint8(at, Number(value))
+      view.setUint8(at, Number(value))
+      break
     case 'u16':
-      return view.setUint16(at, Number(value), true)
+      view.setUint16(at, Number(value), true)
+      break
     case 'u32':
-      return view.setUint32(at, Number(value), true)
+      view.setUint32(at, Number(value), true)
+      break
     case 'i16':
-      return view.setInt16(at, Number(value), true)
+      view.setInt16(at, Number(value), true)
+      break
     case 'i32':
-      return view.setInt32(at, Number(value), true)
+      view.setInt32(at, Number(value), true)
+      break
     case 'f64':
-      return view.setFloat64(at, Number(value), true)
+      view.setFloat64(at, Number(value), true)
+      break
     case 'i64':
-      return view.setBigInt64(at, BigInt(value), true)
+      view.setBigInt64(at, BigInt(value), true)
+      break
     case 'u64':
-      return view.setBigUint64(at, BigInt(value), true)
+      view.setBigUint64(at, BigInt(value), true)
+      break
   }
 }
 

@@ -23,25 +23,26 @@ struct DecodePiece {
 
   /// Exact sum of `n` < 2^32 iterations of `batch` sequences: the context grows by `batch` with each.
   FineSum sum(std::int64_t context, std::int64_t batch, std::int64_t n) const {
-    const std::int64_t steps = n * (n - 1) / 2;  // the context grows by batch * steps in all
-    return FineSum{base} * n + FineSum{perContext} * (context * n) + FineSum{perContext * batch} * steps;
+    const FineSum tokens = FineSum{context} * n + FineSum{batch} * (FineSum{n} * (n - 1) / 2);
+    return FineSum{base} * n + FineSum{perContext} * tokens;
   }
 
   /// `offset` plus that sum, rounded. Nearly always 64 bits are enough, and several times cheaper.
   Nanos roundedSum(FineSum offset, std::int64_t context, std::int64_t batch, std::int64_t n) const {
     Fine fine;
-    Fine contexts;
     std::int64_t tokens;
-    if (offset == static_cast<Fine>(offset) && !__builtin_mul_overflow(base, n, &fine) &&
-        !__builtin_mul_overflow(batch, n * (n - 1) / 2, &tokens) &&
-        !__builtin_add_overflow(tokens, context * n, &tokens) &&
-        !__builtin_mul_overflow(perContext, tokens, &contexts) &&
-        !__builtin_add_overflow(fine, contexts, &fine) &&
-        !__builtin_add_overflow(fine, static_cast<Fine>(offset), &fine)) {
+    std::int64_t growth;
+    if (n < kShort && offset == static_cast<Fine>(offset) && !__builtin_mul_overflow(base, n, &fine) &&
+        !__builtin_mul_overflow(batch, n * (n - 1) / 2, &growth) && !__builtin_mul_overflow(context, n, &tokens) &&
+        !__builtin_add_overflow(tokens, growth, &tokens) && !__builtin_mul_overflow(perContext, tokens, &tokens) &&
+        !__builtin_add_overflow(fine, tokens, &fine) && !__builtin_add_overflow(fine, static_cast<Fine>(offset), &fine)) {
       return roundFine(fine);
     }
     return roundFine(offset + sum(context, batch, n));
   }
+
+ private:
+  static constexpr std::int64_t kShort = std::int64_t{1} << 31;  ///< below it n * (n - 1) fits
 };
 
 struct LatencyConstants {

@@ -415,22 +415,23 @@ void Scheduler::leaseFromOwnQueues() {
   touched_.resize(kept);
 }
 
+/// Every lease changes the head of a shared queue, which touches its other instances: until no open gate is left.
 void Scheduler::leaseFromSharedQueues() {
-  openInstances_.clear();
-  std::size_t kept = 0;
-  for (const std::uint32_t instance : touched_) {
-    if (gateOpen(instance))
-      openInstances_.push_back(instance);
-    else
-      touched_[kept++] = instance;
+  for (;;) {
+    openInstances_.clear();
+    std::size_t kept = 0;
+    for (const std::uint32_t instance : touched_) {
+      if (gateOpen(instance)) openInstances_.push_back(instance);
+      else touched_[kept++] = instance;
+    }
+    touched_.resize(kept);
+    if (openInstances_.empty()) return;
+    std::sort(openInstances_.begin(), openInstances_.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return cluster_.at(a).tie < cluster_.at(b).tie; });
+    // Leases of one model do not touch the credit of another, so the models' order does not matter.
+    for (std::size_t i = 0; i < openInstances_.size(); ++i) considerShared(cluster_.at(openInstances_[i]).spec.model);
+    for (const std::uint32_t instance : openInstances_) cluster_.at(instance).touched = false;
   }
-  touched_.resize(kept);
-  std::sort(openInstances_.begin(), openInstances_.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return cluster_.at(a).tie < cluster_.at(b).tie; });
-  // Leases of one model do not touch the credit of another, so the models' order does not matter.
-  for (std::size_t i = 0; i < openInstances_.size(); ++i)
-    considerShared(cluster_.at(openInstances_[i]).spec.model);
-  for (const std::uint32_t instance : openInstances_) cluster_.at(instance).touched = false;
 }
 
 void Scheduler::considerShared(std::uint16_t model) {
@@ -455,6 +456,7 @@ void Scheduler::considerShared(std::uint16_t model) {
         cluster_.at(chosen).ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
     assign(slot, chosen);
     grant(slot, reason);
+    touchSharers(model);
   }
 }
 

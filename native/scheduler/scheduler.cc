@@ -50,20 +50,18 @@ Status Scheduler::findAttempt(const CallAttempt& a) const {
 // --- instances
 
 Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
-  if (e.change != InstanceChange::kAdd && !cluster_.known(e.instance)) return Status::kUnknownInstance;
-  if (t < now_) return Status::kClockBackwards;
+  if (const Status time = timeStatus(t); !ok(time)) return time;
+  if (e.change > InstanceChange::kRemove) return Status::kBadValue;
   if (e.change == InstanceChange::kAdd) {
-    const std::size_t classes = cluster_.classes().size();
     const Status added = cluster_.add(e.instance, e.spec);
     if (!ok(added)) return added;
     if (queues_.size() < cluster_.size()) queues_.resize(cluster_.size());
     if (shared_.size() <= e.spec.model) shared_.resize(std::size_t{e.spec.model} + 1);
-    cacheClasses();
-    if (cluster_.classes().size() != classes) reestimateAll();
-    priceTemplates();
+  } else {
+    if (!cluster_.known(e.instance)) return Status::kUnknownInstance;
+    if (cluster_.at(e.instance).condition == Condition::kRemoved) return Status::kBadState;  // only an add brings it back
   }
-  const Status advanced = advance(t);
-  if (!ok(advanced)) return advanced;
+  advance(t);
   if (EventRecord* r = tap(t, EventKind::kInstance)) r->instance = e;
 
   const Instance& m = cluster_.at(e.instance);
@@ -71,7 +69,6 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
     case InstanceChange::kAdd:
       break;
     case InstanceChange::kUp:
-      if (m.condition == Condition::kRemoved) return Status::kBadState;
       cluster_.setCondition(e.instance, Condition::kUp);
       break;
     case InstanceChange::kDrain:
@@ -84,14 +81,43 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
     case InstanceChange::kRemove:
       cluster_.setCondition(e.instance, Condition::kRemoved);
       break;
-    default:
-      return Status::kBadValue;
   }
-  cacheClasses();
+  if (e.change == InstanceChange::kAdd || e.change == InstanceChange::kRemove) instancesChanged();
   if (!m.accepts()) requeueAll(e.instance);
   if (e.change == InstanceChange::kRemove) rejectStranded(m.spec.model);
   touch(e.instance);
   return Status::kOk;
+}
+
+/// Every mean over the instances is another one now.
+void Scheduler::instancesChanged() {
+  cacheClasses();
+  priceTemplates();
+  reestimateAll();
+  for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
+    if (!graph_.workflow(w).live) continue;
+    graph_.workflow(w).tailsStale = true;
+    markDirty(w);
+  }
+}
+
+/// Another share of the KV may be reserved: some waiting calls may no longer fit where they wait, others do now.
+void Scheduler::limitsChanged() {
+  cacheClasses();
+  reestimateAll();
+  for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
+    const std::vector<HeapEntry> waiting = queues_[m].entries();
+    for (const HeapEntry& entry : waiting) {
+      Call& c = graph_.call(entry.slot);
+      if (c.cost.kv <= kvRoom(cluster_.at(m).spec)) continue;
+      dequeue(entry.slot);
+      unassign(entry.slot);
+      c.state = CallState::kReady;
+      ready_.push_back(graph_.ref(entry.slot));
+    }
+    touch(m);
+  }
+  for (std::size_t model = 0; model < shared_.size(); ++model) rejectStranded(static_cast<std::uint16_t>(model));
 }
 
 /// Waiting calls of an instance that no longer accepts any are placed again, most urgent rank first.
@@ -138,7 +164,12 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
   if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kSetParameter)) r->setParameter = e;
   config_.parameters = changed;
-  cacheClasses();
+  if (e.parameter == static_cast<std::uint32_t>(Parameter::kOvercommit)) limitsChanged();
+  if (e.parameter == static_cast<std::uint32_t>(Parameter::kHorizonFactor)) {
+    for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
+      if (graph_.workflow(w).live && !graph_.workflow(w).hasDeadline) markDirty(w);
+    }
+  }
   return Status::kOk;
 }
 
@@ -158,7 +189,7 @@ Status Scheduler::openWorkflow(Nanos t, const OpenWorkflow& e) {
   if (e.stageTemplate >= static_cast<std::int32_t>(templates_.size())) return Status::kBadValue;
   if (e.deadline != kNever && !validDuration(e.deadline)) return Status::kBadTime;
   if (e.remaining != -1 && !validDuration(e.remaining)) return Status::kBadTime;
-  if (t < now_) return Status::kClockBackwards;
+  if (const Status time = timeStatus(t); !ok(time)) return time;
   const Status opened = graph_.open(e.workflow, e.tenant, t);
   if (!ok(opened)) return opened;
   const Status advanced = advance(t);
@@ -232,7 +263,7 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   }
   if (e.remaining != -1 && !validDuration(e.remaining)) return Status::kBadTime;
   if (e.frontier != 0 && !parents.empty()) return Status::kBadValue;
-  if (t < now_) return Status::kClockBackwards;
+  if (const Status time = timeStatus(t); !ok(time)) return time;
   const Status revealed = graph_.reveal(e.call, e.workflow, parents, e.frontier != 0, t);
   if (!ok(revealed)) return revealed;
   const Status advanced = advance(t);
@@ -399,7 +430,9 @@ Status Scheduler::evicted(Nanos t, const Evicted& e) {
   const std::int64_t high = c.predictedHigh > e.generated ? c.predictedHigh - e.generated : left;
   std::int64_t room = 1;
   for (const HardwareClass& k : cluster_.classes()) {
-    if (k.present > 0 && k.spec.model == c.model) room = std::max(room, kvRoom(k.spec) - c.promptTokens);
+    if (k.present > 0 && k.spec.model == c.model) {
+      room = std::max(room, (kvRoom(k.spec) - c.promptTokens) / c.sequences);
+    }
   }
   c.predictedTokens = static_cast<std::uint32_t>(std::min<std::int64_t>(left, room));
   c.predictedHigh = static_cast<std::uint32_t>(std::max<std::int64_t>(high, c.predictedTokens));
@@ -550,6 +583,13 @@ void Scheduler::end(std::uint32_t slot, CallState state) {
   // A call in ready_ or homeless_ stays listed there and is passed over: its state says that it is over.
   released_.clear();
   graph_.finish(slot, state, now_, &released_);
+  if (state != CallState::kDone) {
+    Workflow& w = graph_.workflow(c.workflow);
+    w.tailsStale = true;
+    const Nanos before = w.horizon;
+    if (tracksHorizon(w)) horizons_.abandon(graph_, w);
+    horizonMoved(c.workflow, before);
+  }
   markDirty(c.workflow);
   for (std::uint32_t child : released_) {
     if (!graph_.call(child).toolPending && graph_.call(child).state == CallState::kRevealed)

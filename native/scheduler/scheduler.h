@@ -134,11 +134,14 @@ class Scheduler {
   void setLog(EventLog* log) { log_ = log; }
 
  private:
+  Status timeStatus(Nanos t) const {
+    if (t < 0 || t > kMaxTime) return Status::kBadTime;
+    return t < now_ ? Status::kClockBackwards : Status::kOk;
+  }
   Status advance(Nanos t) {
-    if (t < now_) return Status::kClockBackwards;
-    if (t > kMaxTime) return Status::kBadTime;
-    now_ = t;  // never negative: it starts at 0
-    return Status::kOk;
+    const Status status = timeStatus(t);
+    if (ok(status)) now_ = t;
+    return status;
   }
   Status placeAll(Nanos t);
   void decideAll();
@@ -150,6 +153,8 @@ class Scheduler {
   // calls
   bool estimateCall(std::uint32_t slot);
   void reestimateAll();
+  void instancesChanged();
+  void limitsChanged();
   void cacheClasses();
   const Estimate* estimates(std::uint32_t slot) const { return &estimates_[slot * stride_]; }
   std::int64_t kvNeed(const Call& c) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <limits>
 
 #include "simulator/hexgen_clock.h"
@@ -117,15 +118,25 @@ Status Driver::instant(Nanos t) {
   if (!gaps_.empty()) toolsDone(t);
   for (const Gap& g : reveals_) revealCall(g.index, g.row, t, false);
   if (!ended_.empty()) closeAll(t);
-  check(scheduler_.place(t));
-  if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) reportBoundaries(t);
-  if (const auto decisions = scheduler_.decide(t); !decisions.empty()) carryOut(decisions, t);
+  decide(t);
+  // A rejection aborts its workflow, which may take the head of a queue away: another event, another decide.
+  while (!ended_.empty() && ok(status_)) {
+    closeAll(t);
+    decide(t);
+  }
   for (const std::uint32_t m : due_) {
     engines_[m].settle(t);
     engineNext_.set(m, engines_[m].next());
   }
+  if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) wakeTouched(t);
   if (options_.laws) lawsHold();
   return status_;
+}
+
+void Driver::decide(Nanos t) {
+  check(scheduler_.place(t));
+  if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) reportBoundaries(t);
+  if (const auto decisions = scheduler_.decide(t); !decisions.empty()) carryOut(decisions, t);
 }
 
 /// By class over all engines that are due, then by engine.
@@ -155,7 +166,8 @@ void Driver::engineEvents(Nanos t) {
 void Driver::callPrefilled(std::uint32_t slot, Nanos t) {
   check(scheduler_.firstToken(t, {attempt(slot)}));
   const CallTruth& c = truth_.call(slot);
-  if (outputs_.firstTokenMs != nullptr && c.generated == 0) outputs_.firstTokenMs[c.row] = toMs(t);
+  // An evicted call is prefilled again; its first token was the first one.
+  if (outputs_.firstTokenMs != nullptr && std::isnan(outputs_.firstTokenMs[c.row])) outputs_.firstTokenMs[c.row] = toMs(t);
 }
 
 void Driver::callEvicted(const Engine::Evicted& e, Nanos t) {
@@ -182,7 +194,10 @@ void Driver::callOverflowed(std::uint32_t slot, Nanos t) {
   CallTruth& call = truth_.call(slot);
   OpenTruth& w = truth_.workflow(call.open);
   --w.inFlight;
-  if (scheduler_.graph().call(slot).state == CallState::kFailed) {
+  // The record of a failed call may be gone already, with its workflow.
+  const bool over = !ok(scheduler_.graph().findCall({slot, call.generation})) ||
+                    scheduler_.graph().call(slot).state == CallState::kFailed;
+  if (over) {
     w.aborted = true;
     ended_.push_back(call.open);
   } else {
@@ -212,17 +227,18 @@ void Driver::becomeReady(std::uint32_t index, std::uint32_t row, Nanos t) {
   const Nanos gap = gapOf(row);
   if (outputs_.readyMs != nullptr) outputs_.readyMs[row] = toMs(t + gap);
   if (gap == 0) {
-    if (!early()) reveals_.push_back({index, row});
+    if (!early()) reveals_.push_back({index, truth_.workflow(index).ref.generation, row});
     return;
   }
   std::uint32_t slot;
+  const Gap tool{index, truth_.workflow(index).ref.generation, row};
   if (freeGaps_.empty()) {
     slot = static_cast<std::uint32_t>(gapCalls_.size());
-    gapCalls_.push_back({index, row});
+    gapCalls_.push_back(tool);
   } else {
     slot = freeGaps_.back();
     freeGaps_.pop_back();
-    gapCalls_[slot] = {index, row};
+    gapCalls_[slot] = tool;
   }
   gaps_.push({-std::min(kMaxTime, t + gap), gapSequence_++, slot}, [](std::uint32_t, std::uint32_t) {});
 }
@@ -233,7 +249,8 @@ void Driver::toolsDone(Nanos t) {
     gaps_.removeAt(0, [](std::uint32_t, std::uint32_t) {});
     const Gap g = gapCalls_[slot];
     freeGaps_.push_back(slot);
-    if (truth_.workflow(g.index).aborted) continue;
+    const OpenTruth& w = truth_.workflow(g.index);
+    if (w.ref.generation != g.generation || w.freed || w.aborted) continue;
     if (!early()) {
       reveals_.push_back(g);
     } else {
@@ -322,18 +339,32 @@ void Driver::workflowEnded(std::uint32_t index, Nanos t) {
   if (!w.aborted || w.inFlight == 0) truth_.close(index);
 }
 
-/// Engines whose queue or ledger changed report their exact capacity at a boundary: now, or when they reach
-/// it.
+/// Engines whose queue or ledger changed report their exact capacity at a boundary: now, or when they reach it.
 void Driver::reportBoundaries(Nanos t) {
+  const auto report = [&](std::uint32_t m, const Engine& engine) {
+    check(scheduler_.capacity(t, {m, engine.sequencesFree(), engine.kvFree(), engine.prefillFree(), 1}));
+  };
   for (const std::uint32_t m : scheduler_.touched()) {
     Engine& engine = engines_[m];
-    if (engine.idle() || engine.wakePending())
-      continue;  // the scheduler knows an empty ledger; a wake lies ahead
-    if (engine.atBoundaryOrWake(t)) {
-      check(scheduler_.capacity(t, {m, engine.sequencesFree(), engine.kvFree(), 1, 1}));
-    } else {
-      engineNext_.set(m, engine.next());
-    }
+    if (engine.idle() || engine.wakePending()) continue;  // the scheduler knows an empty ledger; a wake lies ahead
+    if (engine.atBoundaryOrWake(t)) report(m, engine);
+    else engineNext_.set(m, engine.next());
+  }
+  if (options_.binding == Binding::kAtReveal) return;
+  // A lease from a shared queue touches the others while the decision is made, so every engine at a boundary reports.
+  for (std::uint32_t m = 0; m < engines_.size(); ++m) {
+    Engine& engine = engines_[m];
+    if (scheduler_.cluster().at(m).touched || engine.idle() || !engine.standsAt(t)) continue;
+    if (engine.atBoundaryOrWake(t)) report(m, engine);
+  }
+}
+
+/// What the decision itself touched has its chance at its next boundary.
+void Driver::wakeTouched(Nanos t) {
+  for (const std::uint32_t m : scheduler_.touched()) {
+    Engine& engine = engines_[m];
+    if (engine.idle() || engine.wakePending()) continue;
+    if (!engine.atBoundaryOrWake(t)) engineNext_.set(m, engine.next());
   }
 }
 
@@ -356,7 +387,6 @@ void Driver::carryOut(std::span<const Decision> decisions, Nanos t) {
     if (outputs_.instance != nullptr) outputs_.instance[c.row] = static_cast<std::uint16_t>(d.instance);
     if (outputs_.leasedMs != nullptr && c.epoch == 0) outputs_.leasedMs[c.row] = toMs(t);
   }
-  if (!ended_.empty()) closeAll(t);
 }
 
 void Driver::lawsHold() {

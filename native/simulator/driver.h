@@ -60,11 +60,13 @@ class Driver {
  private:
   struct Gap {  ///< a tool that runs between a call and its parents
     std::uint32_t index;
+    std::uint32_t generation;  ///< of the workflow's record, which may have another owner when the tool ends
     std::uint32_t row;
   };
 
   Status start();
   Status instant(Nanos t);
+  void decide(Nanos t);
   void engineEvents(Nanos t);
   void callPrefilled(std::uint32_t slot, Nanos t);
   void callEvicted(const Engine::Evicted& e, Nanos t);
@@ -80,6 +82,7 @@ class Driver {
   void workflowEnded(std::uint32_t index, Nanos t);
   void closeAll(Nanos t);
   void reportBoundaries(Nanos t);
+  void wakeTouched(Nanos t);
   void carryOut(std::span<const Decision> decisions, Nanos t);
   void lawsHold();
   bool early() const {

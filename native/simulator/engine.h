@@ -70,18 +70,24 @@ class Engine {
   void settle(Nanos t);
 
   bool idle() const { return running_ == 0 && !prefilling_; }
+  bool standsAt(Nanos t) const {
+    return !prefilling_ && (running_ == 0 || batchChanged_ || (!wakePending() && timeAt(iterationAtOrAfter(t)) == t));
+  }
   /// True where the engine stands at a boundary at t (an iteration or prefill ends, or it is idle); otherwise
   /// it will be advanced at the next one.
   bool atBoundaryOrWake(Nanos t);
   /// A boundary was asked for and lies ahead: until then there is none.
   bool wakePending() const { return wake_ != kNever; }
 
+  /// What a further lease may take: what waits here already, of an overcommitted ledger, comes first.
   std::int64_t kvFree() const {
-    const std::int64_t free = spec_.kvTokens - kvUsed_ - growing_;
+    std::int64_t free = spec_.kvTokens - kvUsed_ - growing_;
+    for (std::size_t i = fifoHead_; i < fifo_.size(); ++i) free -= fifo_[i].kv;
     return free > 0 ? free : 0;
   }
   std::int64_t kvUsed() const { return kvUsed_; }
-  std::uint32_t sequencesFree() const { return spec_.maxSequences - running_ - (prefilling_ ? 1 : 0); }
+  std::uint32_t sequencesFree() const { return spec_.maxSequences > held() ? spec_.maxSequences - held() : 0; }
+  std::uint32_t prefillFree() const { return prefilling_ || !fifoEmpty() ? 0 : 1; }
   std::uint32_t held() const {
     return running_ + (prefilling_ ? 1 : 0) + static_cast<std::uint32_t>(fifo_.size() - fifoHead_);
   }

@@ -118,13 +118,13 @@ void Graph::finish(std::uint32_t slot, CallState state, Nanos t, std::vector<std
 
   // The frontier holds the finished calls none of whose children has finished: parallel children that are
   // revealed one after the other, without parents of their own, then share it.
+  // What failed, was cancelled or was rejected has not finished: it releases no child and leaves the frontier as it was.
+  if (state != CallState::kDone) return;
   eachParent(c, [&](std::uint32_t p) { leaveFrontier(w, p); });
-  if (state == CallState::kDone) {
-    c.inFrontier = true;
-    c.next = w.firstFrontier;
-    if (w.firstFrontier != kNoSlot) calls_[w.firstFrontier].previous = slot;
-    w.firstFrontier = slot;
-  }
+  c.inFrontier = true;
+  c.next = w.firstFrontier;
+  if (w.firstFrontier != kNoSlot) calls_[w.firstFrontier].previous = slot;
+  w.firstFrontier = slot;
 
   eachChild(c, [&](std::uint32_t child) {
     if (--calls_[child].pendingParents == 0) released->push_back(child);

@@ -37,6 +37,9 @@ class Horizons {
   /// `correction`: decode time of the true output minus that of the predicted output on the isolated class.
   void finish(Graph& graph, std::uint32_t slot, Nanos correction);
 
+  /// A call ended without finishing: it no longer counts.
+  void abandon(Graph& graph, Workflow& w) { refresh(graph, w); }
+
   void close(Workflow& w);
 
  private:

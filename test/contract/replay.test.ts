@@ -31,7 +31,7 @@ describe('contract 2: a lease-mode simulation written as a log replays as a live
 
   it('replays times beyond 2^53 ns exactly', async () => {
     const input = scenario(3)
-    input.columns.arrivalMs = input.columns.arrivalMs!.map((t) => t + 20_000_000_000.000_123)
+    input.columns.arrivalMs = input.columns.arrivalMs!.map((t) => t + 20_000_000_000.000_12)
     const { log } = recorded(input, runOptions({ feedback: 'lease', lookahead: 1 }))
     const path = join(folder, 'late.jsonl')
     await writeLog(path, log.header, log.records)

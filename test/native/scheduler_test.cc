@@ -1174,7 +1174,7 @@ std::string walk(std::uint64_t seed, int steps, const Wild& wild, WalkTally* tal
           w.generation = all.graph().workflow(w.slot).generation + random.below(3);
         const Nanos deadline = random.below(3) == 0    ? kNever
                                : random.below(20) == 0 ? -7
-                                                       : at + random.below(500) * kMs;
+                                                       : t + random.below(500) * kMs;
         const Nanos remaining = random.below(4) == 0 ? static_cast<Nanos>(random.below(100)) * kMs : -1;
         const auto stages = static_cast<std::int16_t>(static_cast<std::int32_t>(random.below(3)) - 1);
         both([&](Scheduler& s) { return s.openWorkflow(at, {w, 0, stages, 0, deadline, remaining}); });

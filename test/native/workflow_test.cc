@@ -299,6 +299,7 @@ TEST_SUITE("critical paths") {
     Rig rig({simpleModel()}, {instance(0)});
     const Ref w = rig.open(0, 100 * kSecond);
     rig.reveal(0, w, 1'000, 1);  // takes the only instance
+    rig.scheduler.decide(0);
     const Ref a = rig.reveal(0, w, 10'000, 1);
     const Ref b = rig.reveal(0, w, 40'000, 1, {a});
     rig.scheduler.decide(0);
@@ -317,6 +318,7 @@ TEST_SUITE("critical paths") {
     Rig rig({simpleModel(), model({0, 3, 1, 0, 0})}, {instance(0)});
     const Ref w = rig.open(0, 100 * kSecond);
     rig.reveal(0, w, 1'000, 1);  // takes the only instance
+    rig.scheduler.decide(0);
     const Ref a = rig.reveal(0, w, 10'000, 1);
     const Ref b = rig.reveal(0, w, 40'000, 1, {a});
     rig.scheduler.decide(0);
