@@ -15,7 +15,9 @@ bool Scheduler::audit() const {
     if (c.state == CallState::kWaiting) {
       const IndexedHeap& queue = queueOf(c);
       if (c.heapPosition >= queue.size() || queue.entries()[c.heapPosition].slot != slot) return false;
-      if (queue.entries()[c.heapPosition].key != staticKey(c, c.instance)) return false;
+      // A key is issued again in the next place, where its inputs have changed.
+      const bool stale = graph_.workflow(c.workflow).dirty;
+      if (!stale && queue.entries()[c.heapPosition].key != staticKey(c, c.instance)) return false;
       if (c.instance == kNoSlot) {
         ++waitingFor[c.model];
         continue;

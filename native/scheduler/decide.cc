@@ -415,49 +415,56 @@ void Scheduler::leaseFromOwnQueues() {
   touched_.resize(kept);
 }
 
-/// Every lease changes the head of a shared queue, which touches its other instances: until no open gate is left.
-void Scheduler::leaseFromSharedQueues() {
-  for (;;) {
-    openInstances_.clear();
-    std::size_t kept = 0;
-    for (const std::uint32_t instance : touched_) {
-      if (gateOpen(instance)) openInstances_.push_back(instance);
-      else touched_[kept++] = instance;
-    }
-    touched_.resize(kept);
-    if (openInstances_.empty()) return;
-    std::sort(openInstances_.begin(), openInstances_.end(),
-              [&](std::uint32_t a, std::uint32_t b) { return cluster_.at(a).tie < cluster_.at(b).tie; });
-    // Leases of one model do not touch the credit of another, so the models' order does not matter.
-    for (std::size_t i = 0; i < openInstances_.size(); ++i) considerShared(cluster_.at(openInstances_[i]).spec.model);
-    for (const std::uint32_t instance : openInstances_) cluster_.at(instance).touched = false;
+/// Moves touched instances with an open gate to the candidates, by tie.
+void Scheduler::collectOpen() {
+  std::size_t kept = 0;
+  for (const std::uint32_t instance : touched_) {
+    if (gateOpen(instance)) openInstances_.push_back(instance);
+    else touched_[kept++] = instance;
   }
+  if (kept == touched_.size()) return;
+  touched_.resize(kept);
+  std::sort(openInstances_.begin(), openInstances_.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return cluster_.at(a).tie < cluster_.at(b).tie; });
 }
 
-void Scheduler::considerShared(std::uint16_t model) {
-  IndexedHeap& queue = shared_[model];
-  while (!queue.empty()) {
-    const std::uint32_t slot = pick(queue);
-    Call& c = graph_.call(slot);
-    const std::int64_t need = kvNeed(c);
-    withCredit_.clear();
-    for (const std::uint32_t m : openInstances_) {
-      const Instance& candidate = cluster_.at(m);
-      if (candidate.spec.model != model || estimates(slot)[candidate.hardwareClass].exec == kNever) continue;
-      if (hasCredit(m, need, c.sequences)) withCredit_.push_back(m);
+void Scheduler::leaseFromSharedQueues() {
+  openInstances_.clear();
+  collectOpen();
+  // Leases of one model do not touch the credit of another, so the models' order does not matter.
+  for (std::size_t i = 0; i < openInstances_.size(); ++i) {
+    const std::uint16_t model = cluster_.at(openInstances_[i]).spec.model;
+    while (leaseFromShared(model)) {
     }
-    if (withCredit_.empty()) return;
-    PlacementView view = placementView(c, slot);
-    view.withCredit = &withCredit_;
-    const std::uint32_t chosen = std::visit([&](auto& p) { return p.choose(view); }, config_.placement);
-    queue.removeAt(c.heapPosition,
-                   [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
-    const LeaseReason reason =
-        cluster_.at(chosen).ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
-    assign(slot, chosen);
-    grant(slot, reason);
-    touchSharers(model);
   }
+  for (const std::uint32_t instance : openInstances_) cluster_.at(instance).touched = false;
+}
+
+/// Leases the head of a shared queue, if any candidate has credit for it. Strict head of line.
+bool Scheduler::leaseFromShared(std::uint16_t model) {
+  IndexedHeap& queue = shared_[model];
+  if (queue.empty()) return false;
+  const std::uint32_t slot = pick(queue);
+  Call& c = graph_.call(slot);
+  const std::int64_t need = kvNeed(c);
+  withCredit_.clear();
+  for (const std::uint32_t m : openInstances_) {
+    const Instance& candidate = cluster_.at(m);
+    if (candidate.spec.model != model || estimates(slot)[candidate.hardwareClass].exec == kNever) continue;
+    if (hasCredit(m, need, c.sequences)) withCredit_.push_back(m);
+  }
+  if (withCredit_.empty()) return false;
+  PlacementView view = placementView(c, slot);
+  view.withCredit = &withCredit_;
+  const std::uint32_t chosen = std::visit([&](auto& p) { return p.choose(view); }, config_.placement);
+  queue.removeAt(c.heapPosition, [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+  const bool ahead = cluster_.at(chosen).ledger.unprefilled > 0;
+  assign(slot, chosen);
+  grant(slot, ahead ? LeaseReason::kLookahead : LeaseReason::kBestScore);
+  // The queue has another head: whoever had no room for the old one is a candidate again.
+  touchSharers(model);
+  collectOpen();
+  return true;
 }
 
 }  // namespace laxity

@@ -59,7 +59,9 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
     if (shared_.size() <= e.spec.model) shared_.resize(std::size_t{e.spec.model} + 1);
   } else {
     if (!cluster_.known(e.instance)) return Status::kUnknownInstance;
-    if (cluster_.at(e.instance).condition == Condition::kRemoved) return Status::kBadState;  // only an add brings it back
+    // Only an add brings a removed instance back; but its orphaned leases may still be lost with it.
+    const bool removed = cluster_.at(e.instance).condition == Condition::kRemoved;
+    if (removed && e.change != InstanceChange::kDown) return Status::kBadState;
   }
   advance(t);
   if (EventRecord* r = tap(t, EventKind::kInstance)) r->instance = e;
@@ -75,7 +77,7 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
       cluster_.setCondition(e.instance, Condition::kDraining);
       break;
     case InstanceChange::kDown:
-      cluster_.setCondition(e.instance, Condition::kDown);
+      if (m.condition != Condition::kRemoved) cluster_.setCondition(e.instance, Condition::kDown);
       while (m.firstLease != kNoSlot) backToReady(m.firstLease);  // their KV is lost
       break;
     case InstanceChange::kRemove:
@@ -94,11 +96,6 @@ void Scheduler::instancesChanged() {
   cacheClasses();
   priceTemplates();
   reestimateAll();
-  for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
-    if (!graph_.workflow(w).live) continue;
-    graph_.workflow(w).tailsStale = true;
-    markDirty(w);
-  }
 }
 
 /// Another share of the KV may be reserved: some waiting calls may no longer fit where they wait, others do now.
@@ -538,6 +535,11 @@ void Scheduler::reestimateAll() {
   for (std::uint32_t slot = 0; slot < graph_.callSlots(); ++slot) {
     const CallState state = graph_.call(slot).state;
     if (state != CallState::kFree && !terminal(state)) estimateCall(slot);
+  }
+  for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
+    if (!graph_.workflow(w).live) continue;
+    graph_.workflow(w).tailsStale = true;
+    markDirty(w);
   }
 }
 

@@ -228,7 +228,8 @@ class Scheduler {
   void placeCall(std::uint32_t slot);
   void leaseFromOwnQueues();
   void leaseFromSharedQueues();
-  void considerShared(std::uint16_t model);
+  void collectOpen();
+  bool leaseFromShared(std::uint16_t model);
 
   /// The assumed first token of an attempt, or (call = kNoSlot) the end of an instance's closedUntil.
   struct Timer {

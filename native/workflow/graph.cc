@@ -89,8 +89,9 @@ void Graph::link(std::uint32_t parent, std::uint32_t child) {
   else
     c.parents = newEdge(parent, c.parents);
   c.depth = std::max(c.depth, p.depth + 1);
-  if (terminal(p.state)) return;
+  if (p.state == CallState::kDone) return;
   ++c.pendingParents;
+  if (terminal(p.state)) return;  // it will never finish: the child waits until its workflow is closed
   const std::uint32_t edge = newEdge(child, kNoSlot);
   if (p.lastChild != kNoSlot)
     edges_[p.lastChild].next = edge;

@@ -481,7 +481,7 @@ TEST_SUITE("failures") {
         }
       }
       CHECK(r.state(a) == CallState::kFailed);
-      CHECK(r.state(child) == CallState::kReady);
+      CHECK(r.state(child) == CallState::kRevealed);
     }
   }
 
