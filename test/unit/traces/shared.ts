@@ -43,7 +43,7 @@ export async function assertFails(
     assert.ok(error instanceof LaxityError, `not a LaxityError: ${error}`)
     assert.equal(error.code, code, error.message)
     assert.equal(error.place, place)
-    assert.ok(error.message.startsWith(`${place}: `), error.message)
+    assert.ok(error.message.startsWith(`${place}: `) || error.message.includes(`\`${place}\``), error.message)
     assert.match(error.message, message)
     return true
   })
