@@ -35,6 +35,10 @@ class TournamentTree {
   Nanos min() const { return values_[winner_[1]]; }
 
   void set(std::size_t i, Nanos value) {
+    if (leaves_ <= kFlat) {
+      setFlat(i, value);
+      return;
+    }
     if (values_[i] == value) return;
     values_[i] = value;
     for (std::size_t node = (leaves_ + i) / 2; node >= 1; node /= 2) {
@@ -45,6 +49,24 @@ class TournamentTree {
   }
 
  private:
+  static constexpr std::size_t kFlat = 8;  ///< up to here a scan is cheaper than a climb
+
+  /// Only the root is kept up to date.
+  void setFlat(std::size_t i, Nanos value) {
+    Nanos* values = values_.data();
+    std::size_t best = winner_[1];
+    values[i] = value;
+    if (i == best) {
+      best = 0;
+      for (std::size_t j = 1; j < leaves_; ++j) best = values[j] < values[best] ? j : best;
+    } else if (value < values[best] || (value == values[best] && i < best)) {
+      best = i;
+    } else {
+      return;
+    }
+    winner_[1] = static_cast<std::uint32_t>(best);
+  }
+
   void play(std::size_t node) {
     const std::uint32_t left = winner_[node * 2];
     const std::uint32_t right = winner_[node * 2 + 1];

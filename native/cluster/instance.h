@@ -20,7 +20,7 @@ struct InstanceSpec {
   std::uint16_t reserved = 0;      ///< no padding: specifications are logged as bytes
   std::uint32_t maxSequences = 1;  ///< running at once, 1 .. kMaxSequences
   std::uint32_t reserved2 = 0;
-  std::int64_t kvTokens = 0;       ///< KV capacity, tokens, 1 .. kMaxKvTokens
+  std::int64_t kvTokens = 0;  ///< KV capacity, tokens, 1 .. kMaxKvTokens
   friend bool operator==(const InstanceSpec&, const InstanceSpec&) = default;
 };
 

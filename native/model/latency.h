@@ -33,9 +33,11 @@ struct DecodePiece {
     std::int64_t tokens;
     std::int64_t growth;
     if (n < kShort && offset == static_cast<Fine>(offset) && !__builtin_mul_overflow(base, n, &fine) &&
-        !__builtin_mul_overflow(batch, n * (n - 1) / 2, &growth) && !__builtin_mul_overflow(context, n, &tokens) &&
-        !__builtin_add_overflow(tokens, growth, &tokens) && !__builtin_mul_overflow(perContext, tokens, &tokens) &&
-        !__builtin_add_overflow(fine, tokens, &fine) && !__builtin_add_overflow(fine, static_cast<Fine>(offset), &fine)) {
+        !__builtin_mul_overflow(batch, n * (n - 1) / 2, &growth) &&
+        !__builtin_mul_overflow(context, n, &tokens) && !__builtin_add_overflow(tokens, growth, &tokens) &&
+        !__builtin_mul_overflow(perContext, tokens, &tokens) &&
+        !__builtin_add_overflow(fine, tokens, &fine) &&
+        !__builtin_add_overflow(fine, static_cast<Fine>(offset), &fine)) {
       return roundFine(fine);
     }
     return roundFine(offset + sum(context, batch, n));

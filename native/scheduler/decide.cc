@@ -363,7 +363,7 @@ void Scheduler::release(std::uint32_t slot) {
 bool Scheduler::hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences) const {
   const Instance& m = cluster_.at(instance);
   if (!m.accepts() || m.closedUntil > now_) return false;
-  const std::int64_t limit = kvLimit(m.spec);
+  const std::int64_t limit = classTerms_[m.hardwareClass].kvLimit;
   if (config_.feedback == Feedback::kBoundary) {
     return m.exact.prefillFree > 0 && sequences <= m.exact.sequencesFree &&
            kv <= m.exact.kvFree + limit - m.spec.kvTokens;
@@ -419,8 +419,10 @@ void Scheduler::leaseFromOwnQueues() {
 void Scheduler::collectOpen() {
   std::size_t kept = 0;
   for (const std::uint32_t instance : touched_) {
-    if (gateOpen(instance)) openInstances_.push_back(instance);
-    else touched_[kept++] = instance;
+    if (gateOpen(instance))
+      openInstances_.push_back(instance);
+    else
+      touched_[kept++] = instance;
   }
   if (kept == touched_.size()) return;
   touched_.resize(kept);
@@ -457,7 +459,8 @@ bool Scheduler::leaseFromShared(std::uint16_t model) {
   PlacementView view = placementView(c, slot);
   view.withCredit = &withCredit_;
   const std::uint32_t chosen = std::visit([&](auto& p) { return p.choose(view); }, config_.placement);
-  queue.removeAt(c.heapPosition, [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+  queue.removeAt(c.heapPosition,
+                 [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
   const bool ahead = cluster_.at(chosen).ledger.unprefilled > 0;
   assign(slot, chosen);
   grant(slot, ahead ? LeaseReason::kLookahead : LeaseReason::kBestScore);

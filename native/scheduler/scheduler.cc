@@ -98,7 +98,8 @@ void Scheduler::instancesChanged() {
   reestimateAll();
 }
 
-/// Another share of the KV may be reserved: some waiting calls may no longer fit where they wait, others do now.
+/// Another share of the KV may be reserved: some waiting calls may no longer fit where they wait, others do
+/// now.
 void Scheduler::limitsChanged() {
   cacheClasses();
   reestimateAll();
@@ -114,7 +115,8 @@ void Scheduler::limitsChanged() {
     }
     touch(m);
   }
-  for (std::size_t model = 0; model < shared_.size(); ++model) rejectStranded(static_cast<std::uint16_t>(model));
+  for (std::size_t model = 0; model < shared_.size(); ++model)
+    rejectStranded(static_cast<std::uint16_t>(model));
 }
 
 /// Waiting calls of an instance that no longer accepts any are placed again, most urgent rank first.
@@ -524,8 +526,8 @@ bool Scheduler::estimateCall(std::uint32_t slot) {
 void Scheduler::cacheClasses() {
   classTerms_.clear();
   for (const HardwareClass& k : cluster_.classes()) {
-    classTerms_.push_back(
-        {&cluster_.latency(k), kvRoom(k.spec), k.spec.maxSequences, k.present, k.spec.model});
+    classTerms_.push_back({&cluster_.latency(k), kvLimit(k.spec), kvRoom(k.spec), k.spec.maxSequences,
+                           k.present, k.spec.model});
   }
 }
 

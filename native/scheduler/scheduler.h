@@ -258,7 +258,8 @@ class Scheduler {
   /// What an estimate needs of a hardware class, in one place.
   struct ClassTerms {
     const LatencyModel* latency;
-    std::int64_t kvRoom;
+    std::int64_t kvLimit;  ///< what may be reserved
+    std::int64_t kvRoom;   ///< what one call may need
     std::uint32_t maxSequences;
     std::uint32_t present;
     std::uint16_t model;

@@ -167,7 +167,8 @@ void Driver::callPrefilled(std::uint32_t slot, Nanos t) {
   check(scheduler_.firstToken(t, {attempt(slot)}));
   const CallTruth& c = truth_.call(slot);
   // An evicted call is prefilled again; its first token was the first one.
-  if (outputs_.firstTokenMs != nullptr && std::isnan(outputs_.firstTokenMs[c.row])) outputs_.firstTokenMs[c.row] = toMs(t);
+  if (outputs_.firstTokenMs != nullptr && std::isnan(outputs_.firstTokenMs[c.row]))
+    outputs_.firstTokenMs[c.row] = toMs(t);
 }
 
 void Driver::callEvicted(const Engine::Evicted& e, Nanos t) {
@@ -339,19 +340,24 @@ void Driver::workflowEnded(std::uint32_t index, Nanos t) {
   if (!w.aborted || w.inFlight == 0) truth_.close(index);
 }
 
-/// Engines whose queue or ledger changed report their exact capacity at a boundary: now, or when they reach it.
+/// Engines whose queue or ledger changed report their exact capacity at a boundary: now, or when they reach
+/// it.
 void Driver::reportBoundaries(Nanos t) {
   const auto report = [&](std::uint32_t m, const Engine& engine) {
     check(scheduler_.capacity(t, {m, engine.sequencesFree(), engine.kvFree(), engine.prefillFree(), 1}));
   };
   for (const std::uint32_t m : scheduler_.touched()) {
     Engine& engine = engines_[m];
-    if (engine.idle() || engine.wakePending()) continue;  // the scheduler knows an empty ledger; a wake lies ahead
-    if (engine.atBoundaryOrWake(t)) report(m, engine);
-    else engineNext_.set(m, engine.next());
+    if (engine.idle() || engine.wakePending())
+      continue;  // the scheduler knows an empty ledger; a wake lies ahead
+    if (engine.atBoundaryOrWake(t))
+      report(m, engine);
+    else
+      engineNext_.set(m, engine.next());
   }
   if (options_.binding == Binding::kAtReveal) return;
-  // A lease from a shared queue touches the others while the decision is made, so every engine at a boundary reports.
+  // A lease from a shared queue touches the others while the decision is made, so every engine at a boundary
+  // reports.
   for (std::uint32_t m = 0; m < engines_.size(); ++m) {
     Engine& engine = engines_[m];
     if (scheduler_.cluster().at(m).touched || engine.idle() || !engine.standsAt(t)) continue;

@@ -42,18 +42,18 @@ void Engine::popFifo() {
   }
 }
 
-/// The smallest k >= 0 whose iteration ends at or after t.
+/// The smallest k >= 0 whose iteration ends at or after t. Solved in doubles, then corrected exactly.
 std::int64_t Engine::iterationAtOrAfter(Nanos t) const {
-  const FineSum target = (FineSum{t - segmentStart_} << kFineBits) - accumulated_;
-  if (target <= 0 && timeAt(0) >= t) return 0;
-  const double first = static_cast<double>(piece_.at(context_));
+  if (timeAt(0) >= t) return 0;
+  constexpr double kFine = 1 << kFineBits;
+  const double goal = static_cast<double>(t - timeAt(0)) * kFine;
   const double curve = static_cast<double>(piece_.perContext) * running_ / 2;
-  const double linear = first - curve;
-  const double goal = static_cast<double>(target);
+  const double linear = static_cast<double>(piece_.base) +
+                        static_cast<double>(piece_.perContext) * static_cast<double>(context_) - curve;
   const double guess =
-      curve > 0 ? 2 * goal / (linear + std::sqrt(linear * linear + 4 * curve * goal)) : goal / first;
+      curve > 0 ? 2 * goal / (linear + std::sqrt(linear * linear + 4 * curve * goal)) : goal / linear;
   std::int64_t k = guess > 0 ? static_cast<std::int64_t>(guess) : 0;
-  while (timeAt(k) < t) ++k;  // the guess is off by rounding only
+  while (timeAt(k) < t) ++k;
   while (k > 0 && timeAt(k - 1) >= t) --k;
   return k;
 }

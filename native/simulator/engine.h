@@ -71,7 +71,8 @@ class Engine {
 
   bool idle() const { return running_ == 0 && !prefilling_; }
   bool standsAt(Nanos t) const {
-    return !prefilling_ && (running_ == 0 || batchChanged_ || (!wakePending() && timeAt(iterationAtOrAfter(t)) == t));
+    return !prefilling_ &&
+           (running_ == 0 || batchChanged_ || (!wakePending() && timeAt(iterationAtOrAfter(t)) == t));
   }
   /// True where the engine stands at a boundary at t (an iteration or prefill ends, or it is idle); otherwise
   /// it will be advanced at the next one.
@@ -86,7 +87,9 @@ class Engine {
     return free > 0 ? free : 0;
   }
   std::int64_t kvUsed() const { return kvUsed_; }
-  std::uint32_t sequencesFree() const { return spec_.maxSequences > held() ? spec_.maxSequences - held() : 0; }
+  std::uint32_t sequencesFree() const {
+    return spec_.maxSequences > held() ? spec_.maxSequences - held() : 0;
+  }
   std::uint32_t prefillFree() const { return prefilling_ || !fifoEmpty() ? 0 : 1; }
   std::uint32_t held() const {
     return running_ + (prefilling_ ? 1 : 0) + static_cast<std::uint32_t>(fifo_.size() - fifoHead_);

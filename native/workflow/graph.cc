@@ -119,7 +119,8 @@ void Graph::finish(std::uint32_t slot, CallState state, Nanos t, std::vector<std
 
   // The frontier holds the finished calls none of whose children has finished: parallel children that are
   // revealed one after the other, without parents of their own, then share it.
-  // What failed, was cancelled or was rejected has not finished: it releases no child and leaves the frontier as it was.
+  // What failed, was cancelled or was rejected has not finished: it releases no child and leaves the frontier
+  // as it was.
   if (state != CallState::kDone) return;
   eachParent(c, [&](std::uint32_t p) { leaveFrontier(w, p); });
   c.inFrontier = true;

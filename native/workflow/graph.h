@@ -148,7 +148,8 @@ class Graph {
   /// Checks everything before it changes anything. The caller has checked that `w` is live.
   Status reveal(Ref c, Ref w, std::span<const Ref> parents, bool frontier, Nanos t);
 
-  /// Moves a call into a terminal state; kDone lists the children it made ready-but-for-tools, in reveal order.
+  /// Moves a call into a terminal state; kDone lists the children it made ready-but-for-tools, in reveal
+  /// order.
   void finish(std::uint32_t slot, CallState state, Nanos t, std::vector<std::uint32_t>* released);
 
   /// Frees the records of a closed workflow without unfinished calls.

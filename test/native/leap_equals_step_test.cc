@@ -425,13 +425,21 @@ Scenario plain(std::int64_t kvTokens, std::uint32_t maxSequences, Feedback feedb
   return s;
 }
 
+/// 0 .. n - 1, and some that once differed.
+std::vector<std::uint32_t> numbers(std::uint32_t n, std::vector<std::uint32_t> more) {
+  std::vector<std::uint32_t> all(n);
+  for (std::uint32_t i = 0; i < n; ++i) all[i] = i;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 }  // namespace
 
 TEST_SUITE("leaping equals stepping") {
   TEST_CASE("1536 random scenarios over all policies and feedbacks") {
     Tally tally;
     std::uint32_t failures = 0;
-    for (std::uint32_t n = 0; n < 2 * kCombinations; ++n) {
+    for (const std::uint32_t n : numbers(2 * kCombinations, {3268})) {
       const std::string difference = compare(randomScenario(n, {}), &tally);
       if (difference.empty()) continue;
       if (++failures <= 3) {
@@ -451,15 +459,15 @@ TEST_SUITE("leaping equals stepping") {
   }
 
   TEST_CASE("768 random scenarios with calls that fit nowhere") {
+    const std::vector<std::uint32_t> all = numbers(kCombinations, {10189, 16919, 18629, 35521, 43596, 43780});
     Tally tally;
     std::uint32_t failures = 0;
-    REQUIRE(survives([] {
+    REQUIRE(survives([&] {
       Tally ignored;
-      for (std::uint32_t n = 0; n < kCombinations; ++n)
-        compare(randomScenario(n, {.rejections = true}), &ignored);
+      for (const std::uint32_t n : all) compare(randomScenario(n, {.rejections = true}), &ignored);
       return true;
     }));
-    for (std::uint32_t n = 0; n < kCombinations; ++n) {
+    for (const std::uint32_t n : all) {
       const std::string difference = compare(randomScenario(n, {.rejections = true}), &tally);
       if (difference.empty()) continue;
       if (++failures <= 3) {
@@ -488,6 +496,25 @@ TEST_SUITE("leaping equals stepping") {
         return compare(s, &tally).empty();
       }));
     }
+  }
+
+  TEST_CASE("a call that is evicted after its workflow was rejected disturbs nobody else") {
+    Scenario s = plain(50, 4, Feedback::kBoundary);
+    s.trace.workflow(0);
+    s.trace.call(10, 20, 20);  // ends at 22 ms
+    s.trace.call(10, 30,
+                 5);  // outgrows its reservation: evicted at 12 ms, there is room for it again at 22 ms
+    s.trace.call(1, 1, 1, {}, 5);  // ends at 6 ms
+    s.trace.call(200, 1, 1, {2});  // fits nowhere: the workflow is over at 6 ms
+    s.trace.workflow(30);          // may take over its records
+    s.trace.call(7, 30, 30);
+    s.trace.workflow(30);
+    s.trace.call(3, 5, 5);
+    s.trace.call(4, 5, 5, {0});
+    CHECK(survives([&] {
+      Tally tally;
+      return compare(s, &tally).empty() && tally.evictions == 1;
+    }));
   }
 
   TEST_CASE("a rejection that cancels the head of a queue lets the next call go at once") {
@@ -523,7 +550,7 @@ TEST_SUITE("leaping equals stepping") {
       Tally tally;
       REQUIRE(compare(s, &tally) == "");
       CHECK(tally.incomplete == 1);
-      CHECK(tally.evictions == 2);
+      if (!abandoned) CHECK(tally.evictions == 2);
     }
   }
 

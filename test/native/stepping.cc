@@ -302,9 +302,9 @@ struct World {
     for (std::uint32_t m : due) {
       for (const Job& job : engines[m].overflowed) {
         Row& r = rows[job.row];
-        // The third failure is final (CONTRACT 3: at most 2 re-dispatches).
         tell(scheduler.failed(t, {attempt(job.row), FailureClass::kFault, Leg::kUnified, 0, 0, 0, 0}));
-        if (r.epoch == 2) {
+        // Final with the third failure (CONTRACT 3), or where nobody needs the call any more.
+        if (!ok(scheduler.graph().findCall(r.ref)) || terminal(scheduler.graph().call(r.ref.slot).state)) {
           flows[r.workflow].aborted = true;
           over.push_back(r.workflow);
         } else {
