@@ -1,54 +1,16 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { type NativeCluster, type NativeRun, native } from '../../lib/native.ts'
+import { type NativeRun, native } from '../../lib/native.ts'
 import { readTrace } from '../../lib/traces/read.ts'
+import { arrivals, cluster, GOLDEN, rows } from '../support/hexgen.ts'
 import { shared, skipWithout } from '../support/shared.ts'
 
 /**
  * HexGen-Flow's public simulator under round robin + FCFS, four runs, through the scheduler core: once event-driven
  * (no idle ticks), once with the original's clock. Tolerance 1e-6 s per workflow, as the golden's README says.
  */
-const GOLDEN = 'golden/hexgen-rr-fcfs'
-
-function rows(name: string): string[][] {
-  const [, ...lines] = readFileSync(shared(`${GOLDEN}/${name}`), 'utf8')
-    .trim()
-    .split('\n')
-  return lines.map((line) => line.split(','))
-}
-
-function cluster(name: 'H1' | 'H2'): NativeCluster {
-  const gpus = rows('gpus.csv')
-  const prefill = rows('prefill_seconds.csv')
-  const names = JSON.parse(readFileSync(shared(`${GOLDEN}/clusters.json`), 'utf8')).clusters[name] as string[]
-  return {
-    latencies: gpus.map(([, decode], gpu) => ({
-      kind: 'table',
-      tokens: Float64Array.from(prefill, (row) => Number(row[0])),
-      prefillMs: Float64Array.from(prefill, (row) => Number(row[gpu + 1]) * 1000),
-      decodeBaseMs: Number(decode) * 1000,
-      decodePerSequenceMs: 0,
-      decodePerContextMs: 0,
-    })),
-    instances: names.map((gpu) => {
-      const index = gpus.findIndex((row) => row[0] === gpu)
-      return {
-        latency: index,
-        model: 0,
-        kvTokens: Number(gpus[index]![4]),
-        maxSequences: 65_535,
-        mode: 'prefill-first',
-      }
-    }),
-    templates: [],
-  }
-}
-
 async function latencies(trace: 'trace1' | 'trace3', hardware: 'H1' | 'H2', compat: NativeRun['compat']) {
   const table = await readTrace(shared(`data/hexgen-flow/input_file_${trace}.json`))
-  const arrivals = rows('arrivals.csv')
-  const arrivalMs = Float64Array.from({ length: table.workflows }, (_, w) => Number(arrivals[w]![1]) * 1000)
-  const bound = new native.Trace({ ...table.columns, arrivalMs })
+  const bound = new native.Trace({ ...table.columns, arrivalMs: arrivals(table.workflows) })
   assert.equal(bound.status, 0)
   const latencyMs = new Float64Array(table.workflows)
   const run: NativeRun = {
