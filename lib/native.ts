@@ -106,7 +106,8 @@ export type Feedback = 'boundary' | 'lease'
 export type Knowledge = 'online' | 'template' | 'declared' | 'oracle'
 export type Arrivals = 'poisson' | 'fixed' | 'trace'
 
-export interface NativeRun {
+/** A policy and what it may know. */
+export interface NativePolicy {
   order: string
   placement: string
   binding: Binding
@@ -115,19 +116,22 @@ export interface NativeRun {
   knowledge: Knowledge
   /** Values by name, see `NativeAddon.parameters`. */
   parameters: Record<string, number>
+  /** Permutes ties between equal instances; 0 = identity. */
+  tieSeed: number
+  compat: 'none' | 'hexgen' | 'hexgen-ticks'
+}
+
+export interface NativeRun extends NativePolicy {
   arrivals: Arrivals
   /** Workflows per second; ignored for `trace`. */
   rate: number
   seed: number
   /** Replication number: another stream of arrivals from the same seed, common to every policy. */
   replication: number
-  /** Permutes ties between equal instances; 0 = identity. */
-  tieSeed: number
   /** Deadline = arrival + sloScale × base. Overridden by the trace's own sloMs where it has one. */
   sloScale: number
   /** Base of deadlines and SLO scales: the template's time, or each workflow's exclusive time. */
   sloBase: 'template' | 'exclusive'
-  compat: 'none' | 'hexgen' | 'hexgen-ticks'
   /** Assert the conservation laws at every event (slow). */
   laws: boolean
 }
@@ -179,18 +183,9 @@ export interface NativeSimulator {
 }
 
 /** See lib/scheduler. */
-export interface NativeSchedulerConfig {
+export interface NativeSchedulerConfig extends NativePolicy {
   latencies: NativeLatency[]
   templates: NativeCluster['templates']
-  order: string
-  placement: string
-  binding: Binding
-  feedback: Feedback
-  lookahead: number
-  knowledge: Knowledge
-  parameters: Record<string, number>
-  tieSeed: number
-  compat: 'none' | 'hexgen' | 'hexgen-ticks'
 }
 
 export interface NativeScheduler {

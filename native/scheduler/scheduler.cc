@@ -352,41 +352,34 @@ Status Scheduler::toolDone(Nanos t, const CallEvent& e) {
   return Status::kOk;
 }
 
-Status Scheduler::firstToken(Nanos t, const CallEvent& e) {
-  const Status found = findAttempt(e.attempt);
+/// What every event of an engine needs: a live attempt that is leased, and a time. Changes only the time.
+Status Scheduler::fromEngine(Nanos t, const CallAttempt& a) {
+  const Status found = findAttempt(a);
   if (!ok(found)) return found;
-  const CallState state = graph_.call(e.attempt.call.slot).state;
-  if (!leased(state)) return Status::kBadState;
-  const Status advanced = advance(t);
-  if (!ok(advanced)) return advanced;
+  return leased(graph_.call(a.call.slot).state) ? advance(t) : Status::kBadState;
+}
+
+Status Scheduler::firstToken(Nanos t, const CallEvent& e) {
+  if (const Status status = fromEngine(t, e.attempt); !ok(status)) return status;
   if (EventRecord* r = tap(t, EventKind::kFirstToken)) r->call = e;
-  if (state == CallState::kPrefilling) prefilled(e.attempt.call.slot);
+  if (graph_.call(e.attempt.call.slot).state == CallState::kPrefilling) prefilled(e.attempt.call.slot);
   return Status::kOk;
 }
 
 Status Scheduler::progress(Nanos t, const Progress& e) {
-  const Status found = findAttempt(e.attempt);
-  if (!ok(found)) return found;
-  const CallState state = graph_.call(e.attempt.call.slot).state;
-  if (!leased(state)) return Status::kBadState;
-  const Status advanced = advance(t);
-  if (!ok(advanced)) return advanced;
+  if (const Status status = fromEngine(t, e.attempt); !ok(status)) return status;
   if (EventRecord* r = tap(t, EventKind::kProgress)) r->progress = e;
-  if (state == CallState::kPrefilling) prefilled(e.attempt.call.slot);
+  if (graph_.call(e.attempt.call.slot).state == CallState::kPrefilling) prefilled(e.attempt.call.slot);
   return Status::kOk;
 }
 
 Status Scheduler::transferDone(Nanos, const CallEvent&) { return Status::kUnsupported; }
 
 Status Scheduler::finished(Nanos t, const Finished& e) {
-  const Status found = findAttempt(e.attempt);
-  if (!ok(found)) return found;
+  if (e.outputTokens > kMaxCallTokens) return Status::kBadTokens;
+  if (const Status status = fromEngine(t, e.attempt); !ok(status)) return status;
   const std::uint32_t slot = e.attempt.call.slot;
   Call& c = graph_.call(slot);
-  if (!leased(c.state)) return Status::kBadState;
-  if (e.outputTokens > kMaxCallTokens) return Status::kBadTokens;
-  const Status advanced = advance(t);
-  if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kFinished)) r->finished = e;
 
   const std::uint32_t workflow = c.workflow;
@@ -416,10 +409,8 @@ Status Scheduler::evicted(Nanos t, const Evicted& e) {
   if (!ok(found)) return found;
   const std::uint32_t slot = e.attempt.call.slot;
   Call& c = graph_.call(slot);
-  if (!leased(c.state)) return Status::kBadState;
   if (e.generated > kMaxCallTokens - std::min(kMaxCallTokens, c.promptTokens)) return Status::kBadTokens;
-  const Status advanced = advance(t);
-  if (!ok(advanced)) return advanced;
+  if (const Status status = fromEngine(t, e.attempt); !ok(status)) return status;
   if (EventRecord* r = tap(t, EventKind::kEvicted)) r->evicted = e;
   // The second prefill covers what was generated. An overrun doubles the expectation, so that a call that
   // keeps outgrowing it is evicted O(log) times; the expectation never makes a feasible call infeasible.
@@ -441,16 +432,12 @@ Status Scheduler::evicted(Nanos t, const Evicted& e) {
 }
 
 Status Scheduler::failed(Nanos t, const Failed& e) {
-  const Status found = findAttempt(e.attempt);
-  if (!ok(found)) return found;
+  if (e.failure > FailureClass::kFault || e.leg > Leg::kLink) return Status::kBadValue;
+  if (e.leg != Leg::kUnified) return Status::kUnsupported;
+  if (!validDuration(e.retryAfter)) return Status::kBadTime;
+  if (const Status status = fromEngine(t, e.attempt); !ok(status)) return status;
   const std::uint32_t slot = e.attempt.call.slot;
   Call& c = graph_.call(slot);
-  if (!leased(c.state)) return Status::kBadState;
-  if (e.leg != Leg::kUnified) return Status::kUnsupported;
-  if (e.failure > FailureClass::kFault) return Status::kBadValue;
-  if (!validDuration(e.retryAfter)) return Status::kBadTime;
-  const Status advanced = advance(t);
-  if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kFailed)) r->failed = e;
   const bool retryable =
       e.failure != FailureClass::kClientError && e.clientBytes == 0 && c.retries < kMaxRetries;

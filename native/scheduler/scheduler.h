@@ -147,6 +147,7 @@ class Scheduler {
   void decideAll();
   void logDecisions(Nanos t) const;
   Status findAttempt(const CallAttempt& a) const;
+  Status fromEngine(Nanos t, const CallAttempt& a);
   EventRecord* tap(Nanos t, EventKind kind) { return log_ == nullptr ? nullptr : &log_->add(t, kind); }
   void logReveal(Nanos t, const Reveal& e, std::span<const Ref> parents);
 
