@@ -1,15 +1,17 @@
 #include "simulator/truth.h"
 
+#include <bit>
+
 namespace laxity {
 
-Truth::Truth(const Trace& trace, TruthMemory memory)
-    : trace_(trace), stride_(trace.largestWorkflow()), m_(std::move(memory)) {
+Truth::Truth(const Trace& trace, TruthMemory memory) : trace_(trace), m_(std::move(memory)) {
   m_.open.clear();
   m_.freeOpen.clear();
   m_.pending.clear();
   m_.slotOf.clear();
   m_.calls.clear();
   m_.freeCalls.clear();
+  m_.freeBlocks.assign(33, {});
 }
 
 std::uint32_t Truth::open(std::uint32_t workflow, Nanos t) {
@@ -17,8 +19,6 @@ std::uint32_t Truth::open(std::uint32_t workflow, Nanos t) {
   if (m_.freeOpen.empty()) {
     index = static_cast<std::uint32_t>(m_.open.size());
     m_.open.emplace_back();
-    m_.pending.resize(m_.open.size() * stride_);
-    m_.slotOf.resize(m_.open.size() * stride_);
   } else {
     index = m_.freeOpen.back();
     m_.freeOpen.pop_back();
@@ -32,9 +32,19 @@ std::uint32_t Truth::open(std::uint32_t workflow, Nanos t) {
   w.arrival = t;
   const std::uint32_t first = c.firstCall[workflow];
   w.unfinished = c.firstCall[workflow + 1] - first;
+  // Blocks of powers of two, recycled: one huge workflow must not make room for all as large.
+  auto& blocks = m_.freeBlocks[static_cast<std::size_t>(std::bit_width(w.unfinished - 1))];
+  if (blocks.empty()) {
+    w.block = m_.pending.size();
+    m_.pending.resize(w.block + std::bit_ceil(w.unfinished));
+    m_.slotOf.resize(m_.pending.size());
+  } else {
+    w.block = blocks.back();
+    blocks.pop_back();
+  }
   for (std::uint32_t i = 0; i < w.unfinished; ++i) {
-    m_.pending[index * stride_ + i] = c.parentOffset[first + i + 1] - c.parentOffset[first + i];
-    m_.slotOf[index * stride_ + i] = kNoSlot;
+    m_.pending[w.block + i] = c.parentOffset[first + i + 1] - c.parentOffset[first + i];
+    m_.slotOf[w.block + i] = kNoSlot;
   }
   return index;
 }
@@ -42,9 +52,10 @@ std::uint32_t Truth::open(std::uint32_t workflow, Nanos t) {
 void Truth::close(std::uint32_t index) {
   const std::uint32_t n = endRow(index) - firstRow(index);
   for (std::uint32_t i = 0; i < n; ++i) {
-    const std::uint32_t slot = m_.slotOf[index * stride_ + i];
+    const std::uint32_t slot = m_.slotOf[m_.open[index].block + i];
     if (slot != kNoSlot) m_.freeCalls.push_back(slot);
   }
+  m_.freeBlocks[static_cast<std::size_t>(std::bit_width(n - 1))].push_back(m_.open[index].block);
   m_.open[index].freed = true;
   m_.freeOpen.push_back(index);
 }
@@ -64,7 +75,7 @@ Ref Truth::name(std::uint32_t index, std::uint32_t row) {
   c.generation = generation;
   c.row = row;
   c.open = index;
-  m_.slotOf[index * stride_ + local(index, row)] = slot;
+  m_.slotOf[at(index, row)] = slot;
   ++m_.open[index].known;
   return {slot, generation};
 }

@@ -32,14 +32,16 @@ struct OpenTruth {
   bool closed = false;
   bool freed = false;  ///< the record may be used again
   Nanos arrival = 0;
+  std::size_t block = 0;  ///< its calls' place in `pending` and `slotOf`
 };
 
 /// The memory of a Truth, handed from one run to the next.
 struct TruthMemory {
   std::vector<OpenTruth> open;
   std::vector<std::uint32_t> freeOpen;
-  std::vector<std::uint32_t> pending;  ///< [open][local call]
-  std::vector<std::uint32_t> slotOf;   ///< [open][local call]
+  std::vector<std::uint32_t> pending;                ///< [block + local call]
+  std::vector<std::uint32_t> slotOf;                 ///< [block + local call]
+  std::vector<std::vector<std::size_t>> freeBlocks;  ///< by the binary logarithm of their size
   std::vector<CallTruth> calls;
   std::vector<std::uint32_t> freeCalls;
 };
@@ -61,12 +63,12 @@ class Truth {
   Ref name(std::uint32_t index, std::uint32_t row);
   /// The reference of a call that was named before.
   Ref refOf(std::uint32_t index, std::uint32_t row) const {
-    const std::uint32_t slot = m_.slotOf[index * stride_ + local(index, row)];
+    const std::uint32_t slot = m_.slotOf[at(index, row)];
     return {slot, m_.calls[slot].generation};
   }
   /// Counts down the unfinished parents of a child; true when none is left.
   bool parentEnded(std::uint32_t index, std::uint32_t childRow) {
-    return --m_.pending[index * stride_ + local(index, childRow)] == 0;
+    return --m_.pending[at(index, childRow)] == 0;
   }
 
   std::uint32_t firstRow(std::uint32_t index) const {
@@ -77,10 +79,11 @@ class Truth {
   }
 
  private:
-  std::size_t local(std::uint32_t index, std::uint32_t row) const { return row - firstRow(index); }
+  std::size_t at(std::uint32_t index, std::uint32_t row) const {
+    return m_.open[index].block + row - firstRow(index);
+  }
 
   const Trace& trace_;
-  std::size_t stride_;
   TruthMemory m_;
 };
 
