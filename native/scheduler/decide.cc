@@ -392,6 +392,11 @@ void Scheduler::touchSharers(std::uint16_t model) {
 // --- leases
 
 void Scheduler::leaseFromOwnQueues() {
+  // By tie, whatever touched them in which order: leases are numbered.
+  if (touched_.size() > 1) {
+    std::sort(touched_.begin(), touched_.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return cluster_.at(a).tie < cluster_.at(b).tie; });
+  }
   std::size_t kept = 0;
   for (std::size_t i = 0; i < touched_.size(); ++i) {
     const std::uint32_t instance = touched_[i];

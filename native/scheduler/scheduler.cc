@@ -426,8 +426,7 @@ Status Scheduler::evicted(Nanos t, const Evicted& e) {
   }
   c.predictedTokens = static_cast<std::uint32_t>(std::min<std::int64_t>(left, room));
   c.predictedHigh = static_cast<std::uint32_t>(std::max<std::int64_t>(high, c.predictedTokens));
-  backToReady(slot);
-  if (!estimateCall(slot)) reject(slot, impossible(slot));
+  if (backToReady(slot) && !estimateCall(slot)) reject(slot, impossible(slot));
   return Status::kOk;
 }
 
@@ -551,15 +550,23 @@ void Scheduler::becomeReady(std::uint32_t slot) {
   ready_.push_back(graph_.ref(slot));
 }
 
-/// A new attempt after a failure, an eviction or a lost KV cache: same id, original ready time, next epoch.
-void Scheduler::backToReady(std::uint32_t slot) {
+/// A new attempt after a failure, an eviction or a lost KV cache: same id, original ready time, next epoch. A
+/// call of a closed workflow is not wanted any more and ends instead; false then.
+bool Scheduler::backToReady(std::uint32_t slot) {
   Call& c = graph_.call(slot);
+  const std::uint32_t workflow = c.workflow;
+  if (!graph_.workflow(workflow).open) {
+    end(slot, CallState::kCancelled);
+    settle(workflow);
+    return false;
+  }
   release(slot);
   unassign(slot);
   ++c.epoch;
   c.state = CallState::kReady;
   ready_.push_back(graph_.ref(slot));
-  markDirty(c.workflow);
+  markDirty(workflow);
+  return true;
 }
 
 void Scheduler::end(std::uint32_t slot, CallState state) {

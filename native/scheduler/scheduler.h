@@ -163,7 +163,7 @@ class Scheduler {
   std::int64_t kvRoom(const InstanceSpec& spec) const;
   RejectReason impossible(std::uint32_t slot) const;
   void becomeReady(std::uint32_t slot);
-  void backToReady(std::uint32_t slot);
+  bool backToReady(std::uint32_t slot);
   void end(std::uint32_t slot, CallState state);
   void settle(std::uint32_t workflow);
   void reject(std::uint32_t slot, RejectReason reason);

@@ -171,13 +171,21 @@ void Driver::callPrefilled(std::uint32_t slot, Nanos t) {
     outputs_.firstTokenMs[c.row] = toMs(t);
 }
 
+/// Whether the scheduler holds no such call any more, or only its end.
+bool Driver::over(std::uint32_t slot) const {
+  const Graph& graph = scheduler_.graph();
+  return !ok(graph.findCall({slot, truth_.call(slot).generation})) || terminal(graph.call(slot).state);
+}
+
 void Driver::callEvicted(const Engine::Evicted& e, Nanos t) {
   check(scheduler_.evicted(t, {attempt(e.call.slot), e.generated}));
   CallTruth& c = truth_.call(e.call.slot);
   c.generated += e.generated;
   ++c.epoch;
-  --truth_.workflow(c.open).inFlight;
+  OpenTruth& w = truth_.workflow(c.open);
+  --w.inFlight;
   ++result_.evictions;
+  if (over(e.call.slot) && w.aborted && w.inFlight == 0) ended_.push_back(c.open);
 }
 
 void Driver::callFinished(std::uint32_t slot, Nanos t) {
@@ -195,10 +203,7 @@ void Driver::callOverflowed(std::uint32_t slot, Nanos t) {
   CallTruth& call = truth_.call(slot);
   OpenTruth& w = truth_.workflow(call.open);
   --w.inFlight;
-  // The record of a failed call may be gone already, with its workflow.
-  const bool over = !ok(scheduler_.graph().findCall({slot, call.generation})) ||
-                    scheduler_.graph().call(slot).state == CallState::kFailed;
-  if (over) {
+  if (over(slot)) {
     w.aborted = true;
     ended_.push_back(call.open);
   } else {

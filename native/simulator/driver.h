@@ -68,6 +68,7 @@ class Driver {
   Status instant(Nanos t);
   void decide(Nanos t);
   void engineEvents(Nanos t);
+  bool over(std::uint32_t slot) const;
   void callPrefilled(std::uint32_t slot, Nanos t);
   void callEvicted(const Engine::Evicted& e, Nanos t);
   void callFinished(std::uint32_t slot, Nanos t);

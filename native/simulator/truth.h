@@ -58,6 +58,7 @@ class Truth {
 
   OpenTruth& workflow(std::uint32_t index) { return m_.open[index]; }
   CallTruth& call(std::uint32_t slot) { return m_.calls[slot]; }
+  const CallTruth& call(std::uint32_t slot) const { return m_.calls[slot]; }
 
   /// A slot for the call at a row; the scheduler learns of it under the returned reference.
   Ref name(std::uint32_t index, std::uint32_t row);
