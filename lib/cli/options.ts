@@ -42,7 +42,11 @@ export function addRunFlags(command: Command): Command {
     .option('--order <name>', 'queue order (default: urgency)')
     .option('--placement <name>', 'placement (default: workload-balanced)')
     .option('--binding <kind>', 'at-reveal or at-credit (default: what the placement needs)')
-    .option('--beta <n>', 'scale of the queue term, s² (default: mean service time squared)', numeric)
+    .option(
+      '--beta <n>',
+      'scale of the queue term, s² (default: the template’s mean stage time squared, else that of the calls so far)',
+      numeric,
+    )
     .option('--mode <name>', 'engine mode: prefill-first')
     .option(
       '--knowledge <kind>',

@@ -25,7 +25,7 @@ export interface RunOptions {
   placement?: string | undefined
   /** Default `at-reveal`; `at-credit` for placements with one shared queue. */
   binding?: Binding | undefined
-  /** Scale of HexGen-Flow's queue term, s²; default: the square of the mean service time. */
+  /** Scale of HexGen-Flow's queue term, s²; default: the square of the template's mean stage time, else of the calls seen so far. */
   beta?: number | undefined
   /** Further parameters of order and placement by name. */
   parameters?: Record<string, number> | undefined

@@ -56,7 +56,10 @@ void Scheduler::refreshWorkflow(std::uint32_t workflow) {
   if (!w.live || w.unfinished == 0) return;
   if (!w.hasDeadline) {
     const double k = config_.parameters[Parameter::kHorizonFactor];
-    w.deadline = w.arrival + static_cast<Nanos>(k * static_cast<double>(w.horizon) + 0.5);
+    const double allowed = k * static_cast<double>(w.horizon);
+    const Nanos limit = kMaxTime - w.arrival;
+    w.deadline =
+        w.arrival + (allowed < static_cast<double>(limit) ? static_cast<Nanos>(allowed + 0.5) : limit);
   }
   updateTails(graph_, w);
   const Nanos rest = restOf(w);

@@ -52,7 +52,7 @@ Nanos SloRule::exclusive(std::uint32_t workflow) const {
                    decodeTime(latency, first, c.promptTokens[row], c.outputTokens[row]),
                k.present);
     }
-    finish[row - begin] = start + mean.value();
+    finish[row - begin] = std::min(kMaxTime, start + mean.value());
     longest = std::max(longest, finish[row - begin]);
   }
   return longest;
