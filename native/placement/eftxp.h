@@ -2,11 +2,11 @@
 // Assumes t_comp, the present order's keys, the ledger (reserved KV, leases, expected context) and the
 // utilisation. Procedure: minimise, in seconds,
 //   score = wait + kv + prefill + output * d * stretch + gamma * prefill * others
-//   ex    = reserved KV + KV of waiting calls ahead + need - KV;  contended = ex > 0 with something running
+//   ex    = reserved KV + KV of waiting calls ahead + need - KV;  contended = ex > 0
 //   wait  = contended ? prefill in progress + prefills ahead : prefill in progress + all waiting prefills
-//   kv    = contended ? kvWeight * ex/KV * mean t_comp of the assigned calls * stretch : 0
+//   kv    = contended and something runs ? kvWeight * ex/KV * mean t_comp of the assigned calls * stretch : 0
 //   d     = time per token at batch + 1;  stretch = 1 / (1 - min(0.85, utilisation by prefills))
-//   others = ex > 0 ? running + waiting behind : all assigned
+//   others = contended ? running + waiting behind : all assigned
 // (prefill-first engines drain every waiting prefill before they decode, unless KV blocks). O(instances *
 // queue). Ties: (score, t_comp, perm).
 #pragma once

@@ -395,18 +395,9 @@ void Scheduler::touchSharers(std::uint16_t model) {
 // --- leases
 
 void Scheduler::leaseFromOwnQueues() {
-  // By tie, whatever touched them in which order: leases are numbered.
-  if (touched_.size() > 1) {
-    std::sort(touched_.begin(), touched_.end(),
-              [&](std::uint32_t a, std::uint32_t b) { return cluster_.at(a).tie < cluster_.at(b).tie; });
-  }
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < touched_.size(); ++i) {
-    const std::uint32_t instance = touched_[i];
-    if (!gateOpen(instance)) {
-      touched_[kept++] = instance;
-      continue;
-    }
+  openInstances_.clear();
+  collectOpen();  // by tie, whatever touched them in which order: leases are numbered
+  for (const std::uint32_t instance : openInstances_) {
     IndexedHeap& queue = queues_[instance];
     Instance& m = cluster_.at(instance);
     while (!queue.empty()) {
@@ -420,7 +411,6 @@ void Scheduler::leaseFromOwnQueues() {
     }
     m.touched = false;
   }
-  touched_.resize(kept);
 }
 
 /// Moves touched instances with an open gate to the candidates, by tie.
@@ -434,6 +424,7 @@ void Scheduler::collectOpen() {
   }
   if (kept == touched_.size()) return;
   touched_.resize(kept);
+  if (openInstances_.size() < 2) return;
   std::sort(openInstances_.begin(), openInstances_.end(),
             [&](std::uint32_t a, std::uint32_t b) { return cluster_.at(a).tie < cluster_.at(b).tie; });
 }
@@ -441,7 +432,8 @@ void Scheduler::collectOpen() {
 void Scheduler::leaseFromSharedQueues() {
   openInstances_.clear();
   collectOpen();
-  // Leases of one model do not touch the credit of another, so the models' order does not matter.
+  // Models in the order of their first open instance by tie; leases of one do not touch the credit of
+  // another.
   for (std::size_t i = 0; i < openInstances_.size(); ++i) {
     const std::uint16_t model = cluster_.at(openInstances_[i]).spec.model;
     while (leaseFromShared(model)) {

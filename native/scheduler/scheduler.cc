@@ -12,6 +12,9 @@ namespace {
 constexpr std::uint32_t kMaxCallTokens = 100'000'000;
 constexpr std::uint8_t kMaxRetries = 2;  // CONTRACT 3
 
+/// Ten hours: sums over 2^16 calls of an instance stay representable.
+constexpr Nanos kMaxEstimate = kMaxTime >> 17;
+
 bool validDuration(Nanos d) { return d >= 0 && d <= kMaxTime; }
 
 }  // namespace
@@ -78,7 +81,7 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
       break;
     case InstanceChange::kDown:
       if (m.condition != Condition::kRemoved) cluster_.setCondition(e.instance, Condition::kDown);
-      while (m.firstLease != kNoSlot) backToReady(m.firstLease);  // their KV is lost
+      loseLeases(e.instance);
       break;
     case InstanceChange::kRemove:
       cluster_.setCondition(e.instance, Condition::kRemoved);
@@ -91,6 +94,17 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
   return Status::kOk;
 }
 
+/// Their KV is lost: they are placed again, most urgent rank first.
+void Scheduler::loseLeases(std::uint32_t instance) {
+  std::vector<Ref> lost;
+  for (std::uint32_t c = cluster_.at(instance).firstLease; c != kNoSlot; c = graph_.call(c).nextLease) {
+    lost.push_back(graph_.ref(c));
+  }
+  std::sort(lost.begin(), lost.end(),
+            [&](const Ref& a, const Ref& b) { return graph_.call(a.slot).rank < graph_.call(b.slot).rank; });
+  for (const Ref& c : lost) backToReady(c.slot);
+}
+
 /// Every mean over the instances is another one now.
 void Scheduler::instancesChanged() {
   cacheClasses();
@@ -101,6 +115,7 @@ void Scheduler::instancesChanged() {
 /// Another share of the KV may be reserved: some waiting calls may no longer fit where they wait, others do
 /// now.
 void Scheduler::limitsChanged() {
+  homelessRevision_ = ~cluster_.revision();
   cacheClasses();
   reestimateAll();
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
@@ -147,6 +162,7 @@ void Scheduler::rejectStranded(std::uint16_t model) {
 
 Status Scheduler::capacity(Nanos t, const Capacity& e) {
   if (!cluster_.known(e.instance)) return Status::kUnknownInstance;
+  if (e.kvFree < 0 || e.kvFree > kMaxKvTokens) return Status::kBadValue;
   const Status advanced = advance(t);
   if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kCapacity)) r->capacity = e;
@@ -499,8 +515,9 @@ bool Scheduler::estimateCall(std::uint32_t slot) {
       e = {0, kNever};
       continue;
     }
-    e.prefill = k.latency->prefill(c.promptTokens, 0);
-    e.exec = e.prefill + decodeTime(*k.latency, config_.firstToken, c.promptTokens, c.predictedTokens);
+    e.prefill = std::min(kMaxEstimate, k.latency->prefill(c.promptTokens, 0));
+    const Nanos decode = decodeTime(*k.latency, config_.firstToken, c.promptTokens, c.predictedTokens);
+    e.exec = e.prefill + std::min(kMaxEstimate, decode);
     mean.add(e.exec, k.present);
   }
   const Nanos value = mean.value();

@@ -154,6 +154,7 @@ class Scheduler {
   // calls
   bool estimateCall(std::uint32_t slot);
   void reestimateAll();
+  void loseLeases(std::uint32_t instance);
   void instancesChanged();
   void limitsChanged();
   void cacheClasses();
