@@ -63,7 +63,6 @@ class PlacementView {
   const StageTemplate* stageTemplate;  ///< null without one
   Nanos now;
   double beta;  ///< s^2, resolved
-  FirstToken firstToken;
   /// At-credit: only these have credit now (CONTRACT 7). Null at reveal: every instance that accepts calls.
   const std::vector<std::uint32_t>* withCredit;
   QueueAhead (*queueAheadOf)(const void* scheduler, std::uint32_t instance, const PlacementView& view);

@@ -119,7 +119,6 @@ PlacementView Scheduler::placementView(const Call& c, std::uint32_t slot) const 
                        .stageTemplate = stages,
                        .now = now_,
                        .beta = beta(stages),
-                       .firstToken = config_.firstToken,
                        .withCredit = nullptr,
                        .queueAheadOf = &Scheduler::queueAhead,
                        .scheduler = this};

@@ -15,7 +15,6 @@ void Graph::clear() {
   edges_.clear();
   freeEdge_ = kNoSlot;
   sequence_ = 0;
-  liveWorkflows_ = 0;
 }
 
 Status Graph::open(Ref w, std::uint16_t tenant, Nanos t) {
@@ -34,7 +33,6 @@ Status Graph::open(Ref w, std::uint16_t tenant, Nanos t) {
   record.tenant = tenant;
   record.arrival = t;
   record.sequence = sequence_++;
-  ++liveWorkflows_;
   return Status::kOk;
 }
 
@@ -156,7 +154,6 @@ bool Graph::freeIfOver(std::uint32_t workflowSlot) {
     slot = c.nextRevealed;
   }
   w.live = false;
-  --liveWorkflows_;
   return true;
 }
 

@@ -143,7 +143,12 @@ class Graph {
   Ref ref(std::uint32_t callSlot) const { return {callSlot, calls_[callSlot].generation}; }
   std::size_t callSlots() const { return calls_.size(); }
   std::size_t workflowSlots() const { return workflows_.size(); }
-  std::uint32_t liveWorkflows() const { return liveWorkflows_; }
+  /// Derived, O(slots): for tests and snapshots.
+  std::uint32_t liveWorkflows() const {
+    std::uint32_t live = 0;
+    for (const Workflow& w : workflows_) live += w.live ? 1 : 0;
+    return live;
+  }
 
   /// Checks everything before it changes anything. The caller has checked that `w` is live.
   Status reveal(Ref c, Ref w, std::span<const Ref> parents, bool frontier, Nanos t);
@@ -184,7 +189,6 @@ class Graph {
   std::vector<Edge> edges_;
   std::uint32_t freeEdge_ = kNoSlot;
   std::uint64_t sequence_ = 0;
-  std::uint32_t liveWorkflows_ = 0;
 };
 
 }  // namespace laxity

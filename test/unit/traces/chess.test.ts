@@ -15,14 +15,8 @@ describe('chessTrace', () => {
 
   describe('with the addon', () => {
     let table: TraceTable
-    before(async function () {
-      try {
-        table = await chessTrace({ workflows: 200, preset: 3, seed: 1 })
-      } catch (error) {
-        if (!/addon could not be loaded/.test(String(error))) throw error
-        console.log('    skipped: the native addon is not built (npm run build:native)')
-        this.skip()
-      }
+    before(async () => {
+      table = await chessTrace({ workflows: 200, preset: 3, seed: 1 })
     })
 
     it('gives workflows of 9 to 32 calls in the seven stages', () => {

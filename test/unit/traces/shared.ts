@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
-import { existsSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import { type ErrorCode, LaxityError } from '../../../lib/errors.ts'
 import { type ReadTraceOptions, readTrace } from '../../../lib/traces/read.ts'
 import type { TraceTable } from '../../../lib/traces/table.ts'
+import { shared, skipWithout } from '../../support/shared.ts'
 
 /** A file of this repository. */
 export function repositoryFile(path: string): string {
@@ -13,10 +13,8 @@ export function repositoryFile(path: string): string {
 
 /** A file of the data folder beside the repository; where it is absent, says so and skips the test. */
 export function sharedFile(test: Mocha.Context, path: string): string {
-  const file = fileURLToPath(new URL(`../../../../shared/${path}`, import.meta.url))
-  if (existsSync(file)) return file
-  console.log(`    skipped: ../shared/${path} is not there (real traces are not part of the repository)`)
-  return test.skip()
+  skipWithout(test, path)
+  return shared(path)
 }
 
 /** Reads a text or bytes as a stream named `t`. */
