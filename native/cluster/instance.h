@@ -12,15 +12,16 @@ enum class Role : std::uint8_t { kUnified = 0, kPrefill = 1, kDecode = 2 };
 
 enum class EngineMode : std::uint8_t { kPrefillFirst = 0, kChunked = 1, kDecodeShare = 2 };
 
+/// Without padding: specifications are logged and compared as bytes.
 struct InstanceSpec {
   Role role = Role::kUnified;
   EngineMode mode = EngineMode::kPrefillFirst;
   std::uint16_t model = 0;
   std::uint16_t latency = 0;       ///< index of its latency model
-  std::uint16_t reserved = 0;      ///< no padding: specifications are logged as bytes
+  std::uint16_t decodeShare = 0;   ///< decode-share: speed of decode while a prefill runs, in 1/1000
   std::uint32_t maxSequences = 1;  ///< running at once, 1 .. kMaxSequences
-  std::uint32_t reserved2 = 0;
-  std::int64_t kvTokens = 0;  ///< KV capacity, tokens, 1 .. kMaxKvTokens
+  std::uint32_t chunkTokens = 0;   ///< chunked: token budget of an iteration
+  std::int64_t kvTokens = 0;       ///< KV capacity, tokens, 1 .. kMaxKvTokens
   friend bool operator==(const InstanceSpec&, const InstanceSpec&) = default;
 };
 
