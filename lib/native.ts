@@ -97,7 +97,7 @@ export interface NativeInstance {
 export interface NativeCluster {
   instances: NativeInstance[]
   latencies: NativeLatency[]
-  /** Stage templates (CONTRACT 9); workflows of a trace use template 0 where there is one. */
+  /** Stage templates (CONTRACT 9): the mean one, from which SLOs are derived, then the pessimistic one, if any. */
   templates: { stage: number; promptTokens: number; outputTokens: number }[][]
 }
 
@@ -132,6 +132,8 @@ export interface NativeRun extends NativePolicy {
   sloScale: number
   /** Base of deadlines and SLO scales: the template's time, or each workflow's exclusive time. */
   sloBase: 'template' | 'exclusive'
+  /** Which of the cluster's templates says what workflows are expected to do: 0 (default) or 1. SLOs always use 0. */
+  template?: 'mean' | 'pessimistic'
   /** Assert the conservation laws at every event (slow). */
   laws: boolean
 }

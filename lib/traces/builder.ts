@@ -149,10 +149,14 @@ export class TraceBuilder {
    */
   finish(
     source: string,
-    about: { template?: readonly TemplateEntry[]; stageGroups?: ReadonlyMap<string, string> } = {},
+    about: {
+      template?: readonly TemplateEntry[]
+      pessimisticTemplate?: readonly TemplateEntry[]
+      stageGroups?: ReadonlyMap<string, string>
+    } = {},
   ): TraceTable {
     if (this.#workflows === 0) throw new LaxityError('ERR_LAXITY_EMPTY', 'The trace has no workflows')
-    const { template, stageGroups } = about
+    const { template, pessimisticTemplate, stageGroups } = about
     const sorted = this.#sorted()
     const { columns } = sorted
 
@@ -175,6 +179,7 @@ export class TraceBuilder {
       ...(sorted.workflowIds !== undefined && { workflowIds: sorted.workflowIds }),
       ...(sorted.callIds !== undefined && { callIds: sorted.callIds }),
       ...(template !== undefined && { template }),
+      ...(pessimisticTemplate !== undefined && { pessimisticTemplate }),
       ...(groups.some((group) => group !== '') && { stageGroups: groups }),
     }
   }

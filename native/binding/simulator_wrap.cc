@@ -57,8 +57,12 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out) {
   int base = 0;
   double seed = 0;
   double replication = 0;
+  int stageTemplate = 0;
+  static constexpr const char* kTemplates[] = {"mean", "pessimistic"};
   if (!readPolicy(from, out) || !readName(from, "arrivals", kArrivals, &arrivals) ||
-      !readName(from, "sloBase", kBases, &base) || !readNumber(from, "rate", &out->arrivals.rate) ||
+      !readName(from, "sloBase", kBases, &base) ||
+      (from.Has("template").FromMaybe(false) && !readName(from, "template", kTemplates, &stageTemplate)) ||
+      !readNumber(from, "rate", &out->arrivals.rate) ||
       !readNumber(from, "seed", &seed) || !readNumber(from, "replication", &replication) ||
       !readNumber(from, "sloScale", &out->sloScale)) {
     return false;
@@ -72,6 +76,7 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out) {
   out->arrivals.replication = static_cast<std::uint64_t>(replication);
   if (trace.arrivalMs != nullptr) out->arrivals.recordedMs = {trace.arrivalMs, trace.workflows};
   out->sloBase = static_cast<SloBase>(base);
+  out->stageTemplate = static_cast<std::uint16_t>(stageTemplate);
   out->laws = from.Get("laws").ToBoolean();
   return true;
 }
@@ -156,6 +161,10 @@ Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* lo
   RunOutputs outputs;
   if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options) ||
       !readOutputs(info[1].As<Napi::Object>(), trace_->columns(), &outputs)) {
+    return env.Undefined();
+  }
+  if (options.stageTemplate > 0 && options.stageTemplate >= cluster_.templates.size()) {
+    fail(env, "The cluster has no such template");
     return env.Undefined();
   }
   outputs.log = log;
