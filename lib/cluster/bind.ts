@@ -113,7 +113,8 @@ function templates(trace: TraceTable): NativeCluster['templates'] {
   if (trace.template === undefined || trace.template.length === 0) return []
   const stageId = interner(trace.stages)
   const { template, pessimisticTemplate } = trace
-  return [template, ...(pessimisticTemplate === undefined ? [] : [pessimisticTemplate])].map((entries) =>
+  const pessimistic = pessimisticTemplate?.length ? [pessimisticTemplate] : []
+  return [template, ...pessimistic].map((entries) =>
     entries.map(({ stage, promptTokens, outputTokens }) => ({
       stage: stageId(stage),
       promptTokens,

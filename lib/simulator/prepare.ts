@@ -97,7 +97,7 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
   if (knowledge === 'template' && !template) {
     reader.add('`knowledge` "template" needs a trace that ships a stage template', 'knowledge')
   }
-  const pessimistic = trace.pessimisticTemplate !== undefined && trace.pessimisticTemplate.length > 0
+  const pessimistic = template && (trace.pessimisticTemplate?.length ?? 0) > 0
   if (checked.template === 'pessimistic' && !pessimistic) {
     reader.add('`template` "pessimistic" needs a trace that ships one: HexGen-Flow\'s and generated ones do', 'template')
   }

@@ -162,7 +162,8 @@ export class TraceBuilder {
 
     // Ids are renumbered so that the same trace gives the same table in whatever order names were met.
     const stages = new Names()
-    for (const entry of template ?? []) this.#name(stages, entry.stage, 'stage')
+    for (const entry of [...(template ?? []), ...(pessimisticTemplate ?? [])])
+      this.#name(stages, entry.stage, 'stage')
     this.#renumber(columns.stage, this.#stages, stages)
     const tenants = this.#renumberOptional(columns, 'tenant', this.#tenants)
     const models = this.#renumberOptional(columns, 'model', this.#models)

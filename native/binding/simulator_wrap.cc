@@ -61,7 +61,7 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out) {
   static constexpr const char* kTemplates[] = {"mean", "pessimistic"};
   if (!readPolicy(from, out) || !readName(from, "arrivals", kArrivals, &arrivals) ||
       !readName(from, "sloBase", kBases, &base) ||
-      (from.Has("template").FromMaybe(false) && !readName(from, "template", kTemplates, &stageTemplate)) ||
+      (from.Has("template") && !readName(from, "template", kTemplates, &stageTemplate)) ||
       !readNumber(from, "rate", &out->arrivals.rate) ||
       !readNumber(from, "seed", &seed) || !readNumber(from, "replication", &replication) ||
       !readNumber(from, "sloScale", &out->sloScale)) {
