@@ -99,7 +99,10 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
   }
   const pessimistic = template && (trace.pessimisticTemplate?.length ?? 0) > 0
   if (checked.template === 'pessimistic' && !pessimistic) {
-    reader.add('`template` "pessimistic" needs a trace that ships one: HexGen-Flow\'s and generated ones do', 'template')
+    reader.add(
+      '`template` "pessimistic" needs a trace that ships one: HexGen-Flow\'s and generated ones do',
+      'template',
+    )
   }
   if (sloBase === 'template' && !template) {
     reader.add('`sloBase` "template" needs a trace that ships a stage template', 'sloBase')

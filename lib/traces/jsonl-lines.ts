@@ -75,7 +75,8 @@ export function checkHeader(value: JsonObject, place: Place): Header {
   for (const field of ['template', 'pessimisticTemplate']) {
     const template = value[field]
     if (template === undefined) continue
-    if (!Array.isArray(template) || template.length === 0) throw invalid(field, 'a list of at least one entry')
+    if (!Array.isArray(template) || template.length === 0)
+      throw invalid(field, 'a list of at least one entry')
     if (template.length > MAX_WORKFLOW_CALLS) {
       throw place.error('ERR_LAXITY_LIMIT', field, `More than ${MAX_WORKFLOW_CALLS} entries`)
     }

@@ -62,9 +62,8 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out) {
   if (!readPolicy(from, out) || !readName(from, "arrivals", kArrivals, &arrivals) ||
       !readName(from, "sloBase", kBases, &base) ||
       (from.Has("template") && !readName(from, "template", kTemplates, &stageTemplate)) ||
-      !readNumber(from, "rate", &out->arrivals.rate) ||
-      !readNumber(from, "seed", &seed) || !readNumber(from, "replication", &replication) ||
-      !readNumber(from, "sloScale", &out->sloScale)) {
+      !readNumber(from, "rate", &out->arrivals.rate) || !readNumber(from, "seed", &seed) ||
+      !readNumber(from, "replication", &replication) || !readNumber(from, "sloScale", &out->sloScale)) {
     return false;
   }
   if (!(out->sloScale > 0 && out->sloScale <= 1e6)) return fail(from.Env(), "`sloScale` out of range");

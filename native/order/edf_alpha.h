@@ -4,8 +4,8 @@
 // where t + Delta >= a + alpha* H. Static until H or alpha* changes.
 //   alpha* is the upper empirical 95th percentile of (finish - a) / H over the last 200 finished workflows,
 //   taken anew after every 200th and frozen in between (CONTRACT 12); 2 before the first, the default of
-//   horizonFactor, with which the order starts as `edf` without deadlines. A workflow counts when it is closed
-//   and every call of it is done; H is then its final horizon (at least 1 ns).
+//   horizonFactor, with which the order starts as `edf` without deadlines. A workflow counts when it is
+//   closed and every call of it is done; H is then its final horizon (at least 1 ns).
 // Ties: rank.
 #pragma once
 
@@ -47,7 +47,7 @@ class EdfAlpha {
 
  private:
   double alpha_ = kStart;
-  std::uint32_t count_ = 0;              ///< since alpha* was taken; the window is as long as the period
+  std::uint32_t count_ = 0;  ///< since alpha* was taken; the window is as long as the period
   std::array<double, kWindow> ratios_{};
 };
 

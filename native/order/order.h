@@ -64,14 +64,14 @@ constexpr bool needsWholePath() {
 
 template <class Order>
 constexpr bool observes() {
-  return requires(Order& o, Call& c, const Workflow& w, const PolicyParameters& p) {
-    o.observe(CallStep::kReady, c, w, p, std::uint32_t{0});
-  };
+  return requires(Order & o, Call & c, const Workflow& w, const PolicyParameters& p) {
+           o.observe(CallStep::kReady, c, w, p, std::uint32_t{0});
+         };
 }
 
 template <class Order>
 constexpr bool countsWorkflows() {
-  return requires(Order& o, const Workflow& w) { o.workflowFinished(w, Nanos{0}); };
+  return requires(Order & o, const Workflow& w) { o.workflowFinished(w, Nanos{0}); };
 }
 
 }  // namespace laxity

@@ -2,12 +2,12 @@
 // Assumes a deadline D (CONTRACT 9), t_comp, and the number of sequences that the queue's instances run at
 // once.
 // Procedure, at each pick, over the calls that wait in the queue: a group holds the calls of one model (a
-// queue has one) whose deadlines lie in one bucket (multiples of
-// bucketMs, 10 s, of absolute time). Groups stand by the ready time of their first
-// call. The waiting time after a group is the sum of t_comp of its calls and of all groups before it, divided
-// by the sequences that run at once. Where now + that time is later than the earliest deadline of a group,
-// an SLO would break: groups then go by bucket, earliest deadline first, else by the ready time of their first
-// call. Inside a group first come, first served. No model is swapped: an instance serves one.
+// queue has one) whose deadlines lie in one bucket of absolute time (bucketMs, 10 s). Groups stand by the
+// ready time of their first call. The waiting time after a group is the sum of t_comp of its calls and of all
+// groups before it, divided by the sequences that run at once. Where now + that time is later than the
+// earliest deadline of a group, an SLO would break: groups then go by bucket, earliest deadline first, else
+// by the ready time of their first call. Inside a group first come, first served. No model is swapped: an
+// instance serves one.
 // Deterministic, in place of the paper's integer program, whose infeasible case this is.
 // O(N log N + G log G) a pick, N calls and G groups of the queue.
 // Ties: groups (bucket or ready time, then bucket), calls (ready time, rank).

@@ -22,8 +22,8 @@
 
 namespace laxity {
 
-using Order = std::variant<Fcfs, WorkflowFcfs, Urgency, Ratio, Edf, EdfPath, Llf, LlfCall, Sjf, Srpt, Stretch, Vtc,
-                           Qlm, EdfAlpha>;
+using Order = std::variant<Fcfs, WorkflowFcfs, Urgency, Ratio, Edf, EdfPath, Llf, LlfCall, Sjf, Srpt, Stretch,
+                           Vtc, Qlm, EdfAlpha>;
 
 /// False where no order has this name.
 bool makeOrder(std::string_view name, Order* out);

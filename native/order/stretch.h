@@ -9,8 +9,8 @@
 //   s    (D - a) / B, B the mean time of the workflow's whole stage template. B is the base of the SLO, a
 //        constant, and used whatever the knowledge; the template as a forecast is not.
 //   Without a template D = a + s X by definition, so s X = D - a.
-// A product of 1 ns or less (D not after a) counts as 1 ns: such workflows go first, the latest of them ahead.
-// Ties: rank.
+// A product of 1 ns or less (D not after a) counts as 1 ns: such workflows go first, the latest of them
+// ahead. Ties: rank.
 #pragma once
 
 #include "order/order.h"

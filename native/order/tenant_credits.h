@@ -1,8 +1,8 @@
 // The virtual token counters of tenants (VTC, policies 2.8): how much service each has been charged.
 //
 // A charge is rate * tokens, rates being integers, so that a correction to other tokens leaves exactly the
-// charge of those. Rates are (weight of the token kind) / (weight f of the tenant); f is 1 for every tenant so
-// far.
+// charge of those. Rates are (weight of the token kind) / (weight f of the tenant); f is 1 for every tenant
+// so far.
 //
 // A tenant that begins to wait while it had nothing waiting is lifted: to the least counter of the tenants
 // that have waiting calls, or, where nobody waits, to the present counter of the tenant whose call left the

@@ -5,8 +5,8 @@
 //   At the lease the tenant is charged w_in * prompt + w_out * predicted output (times the sequences), when
 //   the attempt is over w_out * (true - predicted output): exact in total, while the paper charges each token
 //   as it is generated. An attempt that is lost is charged back. A call that fails for good or is cancelled
-//   after its lease keeps its charge, so that cancelling late earns nothing. An evicted attempt is charged its
-//   prompt and what it had generated; the next attempt prefills both again and pays again.
+//   after its lease keeps its charge, so that cancelling late earns nothing. An evicted attempt is charged
+//   its prompt and what it had generated; the next attempt prefills both again and pays again.
 // Bound, for one queue and two tenants that both have calls in it throughout an interval: their charges for
 // the leased calls (at true lengths) differ by at most 2 (C + w_out E),
 //   C = w_in * longest prompt + w_out * longest output,

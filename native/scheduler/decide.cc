@@ -72,13 +72,12 @@ Nanos Scheduler::refreshPaths(Workflow& w) {
 
 void Scheduler::setBudget(Call& c, const Workflow& w, Nanos rest) const {
   c.below = tailOf(c, rest);
-  const Nanos target =
-      budgetMargin_ > 0 ? budgetTarget(w.arrival, w.deadline, budgetMargin_) : w.deadline;
+  const Nanos target = budgetMargin_ > 0 ? budgetTarget(w.arrival, w.deadline, budgetMargin_) : w.deadline;
   c.budget = budget(target, c.readyAt, c.below, w.criticalPath);
 }
 
-/// Brings what the order needs of the workflow up to date and issues the keys of its waiting calls again where
-/// they changed.
+/// Brings what the order needs of the workflow up to date and issues the keys of its waiting calls again
+/// where they changed.
 void Scheduler::refreshWorkflow(std::uint32_t workflow) {
   Workflow& w = graph_.workflow(workflow);
   w.dirty = false;

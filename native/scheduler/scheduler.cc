@@ -408,13 +408,12 @@ std::int64_t Scheduler::kvRoom(const InstanceSpec& spec) const {
   return std::min(kvLimit(spec), spec.kvTokens);
 }
 
-/// The output length that times are computed with. Fixed when the prediction is made, so that what was derived
-/// from it can be taken back.
+/// The output length that times are computed with. Fixed when the prediction is made, so that what was
+/// derived from it can be taken back.
 std::uint32_t Scheduler::timedTokens(const Call& c) const {
   const double share = config_.parameters[Parameter::kOutputHigh];
   if (share == 0) return c.predictedTokens;
-  return c.predictedTokens +
-         static_cast<std::uint32_t>(share * (c.predictedHigh - c.predictedTokens) + 0.5);
+  return c.predictedTokens + static_cast<std::uint32_t>(share * (c.predictedHigh - c.predictedTokens) + 0.5);
 }
 
 /// Fills in the call's estimates and mean; false where no present instance can ever serve it.

@@ -70,11 +70,12 @@ struct Call {
   Nanos below = 0;        ///< tail with what is expected beyond the revealed part; set with the budget
   Nanos budget = 0;       ///< t_SLO
   Nanos head = 0;         ///< longest mean-time path that ends with this call; kept for `stretch` alone
-  std::int64_t charged = 0;  ///< what the tenant was charged for the present attempt (order/vtc.h)
   Nanos isolatedEnd = 0;  ///< horizon: finish on the idle cluster, from the workflow's arrival
   std::uint32_t isolatedClass = 0;
   std::uint32_t instance = kNoSlot;  ///< assigned or leased
   std::uint32_t heapPosition = 0;
+  /// What the tenant was charged for the present attempt (order/vtc.h).
+  std::int64_t charged = 0;
   CallCost cost;                                 ///< on `instance`
   std::uint32_t parent[2] = {kNoSlot, kNoSlot};  ///< the first two parents
   std::uint32_t parents = kNoSlot;               ///< edge lists: further parents, unfinished children

@@ -28,7 +28,8 @@ enum class Parameter : std::uint16_t {
   kSlowFactor,     ///< workload-balanced-reference: factor on the queue of slow classes (papers.md 1.3)
   kOvercommit,     ///< share of an instance's KV that may be reserved (CONTRACT 5)
   kAgeingMs,       ///< calls that waited longer go first (order/ageing.h); 0 = off
-  kBudgetMargin,   ///< share of the time from arrival to deadline that budgets leave unused (workflow/budget.h)
+  kBudgetMargin,   ///< share of the time from arrival to deadline that budgets leave unused
+                   ///< (workflow/budget.h)
   kOutputHigh,     ///< which predicted output times are computed with: 0 = mean, 1 = high, linear between
   kInputWeight,    ///< vtc: w_in, the charge for a prompt token
   kOutputWeight,   ///< vtc: w_out, the charge for an output token

@@ -99,7 +99,8 @@ class Bench {
     bool sameHardware = true;
     std::uint64_t tieSeed = 0;
   };
-  Bench(const Policy& policy, const Spec& spec) : policy_(policy), spec_(spec), scheduler_(config(policy, spec)) {
+  Bench(const Policy& policy, const Spec& spec)
+      : policy_(policy), spec_(spec), scheduler_(config(policy, spec)) {
     for (std::uint32_t m = 0; m < spec.instances; ++m) {
       const auto latency = static_cast<std::uint16_t>(spec.sameHardware ? 0 : m % 3);
       const InstanceSpec instance =
@@ -188,8 +189,7 @@ class Bench {
     c.feedback = policy.feedback;
     c.lookahead = policy.feedback == Feedback::kBoundary ? 0 : spec.lookahead;
     c.tieSeed = spec.tieSeed;
-    for (const Nanos slow : {1, 2, 3})
-      c.latencies.push_back(latency({0, 1'000'000, 1'000'000, 0, 0}, slow));
+    for (const Nanos slow : {1, 2, 3}) c.latencies.push_back(latency({0, 1'000'000, 1'000'000, 0, 0}, slow));
     return c;
   }
   void reportCapacity(Nanos t, std::uint32_t m) {
@@ -197,7 +197,8 @@ class Bench {
     std::int64_t kv = 0;
     for (const std::uint32_t slot : held_[m]) kv += call(slot).cost.kv;
     const auto sequences = static_cast<std::uint32_t>(held_[m].size());
-    const Capacity c{m, i.spec.maxSequences - std::min(sequences, i.spec.maxSequences), i.spec.kvTokens - kv, 1, 1};
+    const Capacity c{m, i.spec.maxSequences - std::min(sequences, i.spec.maxSequences), i.spec.kvTokens - kv,
+                     1, 1};
     REQUIRE(ok(scheduler_.capacity(t, c)));
   }
 
@@ -300,9 +301,10 @@ TEST_SUITE("conformance") {
         std::map<std::uint16_t, std::uint16_t> name, back;
         bool renamed = true;
         for (std::size_t i = 0; i < base.instance.size(); ++i) {
-          renamed = renamed &&
-                    name.try_emplace(base.instance[i], other.instance[i]).first->second == other.instance[i] &&
-                    back.try_emplace(other.instance[i], base.instance[i]).first->second == base.instance[i];
+          renamed =
+              renamed &&
+              name.try_emplace(base.instance[i], other.instance[i]).first->second == other.instance[i] &&
+              back.try_emplace(other.instance[i], base.instance[i]).first->second == base.instance[i];
         }
         CHECK(renamed);
         renamedRuns += base.instance != other.instance ? 1 : 0;
@@ -320,7 +322,8 @@ TEST_SUITE("conformance") {
       for (double& t : trace.arrivalMs) t *= 0.5;
       const std::vector<WholeCosts> costs{randomCosts(random), randomCosts(random)};
       std::vector<InstanceSpec> instances;
-      for (int m = 0; m < 2; ++m) instances.push_back(instanceSpec(static_cast<std::uint16_t>(m), between(random, 1, 3), 4000));
+      for (int m = 0; m < 2; ++m)
+        instances.push_back(instanceSpec(static_cast<std::uint16_t>(m), between(random, 1, 3), 4000));
       const ClusterSpec cluster = clusterOf(costs, instances);
       everyPolicy([&](const Policy& p) {
         for (const bool on : {true, false}) {
@@ -490,21 +493,25 @@ TEST_SUITE("conformance") {
         const std::uint32_t what = random.below(10);
         if (what < 4) {
           if (workflows.empty() || random.below(3) == 0)
-            workflows.push_back(bench.open(t, static_cast<std::uint16_t>(random.below(3)),
-                                           random.below(2) == 0 ? kNever : t + random.below(3000) * kMillisecond));
-          const Ref w = workflows[workflows.size() - 1 - random.below(std::min<std::uint32_t>(3, static_cast<std::uint32_t>(workflows.size())))];
+            workflows.push_back(
+                bench.open(t, static_cast<std::uint16_t>(random.below(3)),
+                           random.below(2) == 0 ? kNever : t + random.below(3000) * kMillisecond));
+          const Ref w = workflows[workflows.size() - 1 -
+                                  random.below(std::min<std::uint32_t>(
+                                      3, static_cast<std::uint32_t>(workflows.size())))];
           std::vector<Ref> parents;
           for (std::uint32_t slot = 0; slot < bench.calls(); ++slot) {
             if (bench.call(slot).workflow == w.slot && random.below(4) == 0) parents.push_back({slot, 1});
           }
-          bench.reveal(t, w, 1 + random.below(60), 1 + random.below(50), static_cast<std::uint16_t>(random.below(2)), parents);
+          bench.reveal(t, w, 1 + random.below(60), 1 + random.below(50),
+                       static_cast<std::uint16_t>(random.below(2)), parents);
         } else if (what < 8) {
           takeOne(t);
         } else {
           const std::uint32_t m = random.below(5);
           const InstanceChange next = state[m] != InstanceChange::kUp ? InstanceChange::kUp
-                                      : random.below(2) == 0           ? InstanceChange::kDown
-                                                                       : InstanceChange::kDrain;
+                                      : random.below(2) == 0          ? InstanceChange::kDown
+                                                                      : InstanceChange::kDrain;
           const std::size_t before = bench.running().size();
           bench.change(t, m, next);
           lost += before - bench.running().size();

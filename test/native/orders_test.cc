@@ -1,6 +1,6 @@
-// What single orders promise, beyond the agreement with the naive scheduler (policies_test.cc): the fairness bound
-// of vtc, the definition of stretch, the quantile of edf-alpha, ageing and its bound, and what budgets do with
-// margins, high predictions and pessimistic templates.
+// What single orders promise, beyond the agreement with the naive scheduler (policies_test.cc): the fairness
+// bound of vtc, the definition of stretch, the quantile of edf-alpha, ageing and its bound, and what budgets
+// do with margins, high predictions and pessimistic templates.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -107,10 +107,10 @@ TEST_SUITE("orders") {
       const std::vector<InstanceSpec> instances{instanceSpec(0, 2, 3000), instanceSpec(1, 3, 3000)};
       OwnedTrace trace = randomTrace(random, {.workflows = 40, .meanGap = kSecond / 3, .wrongShare = 0.3});
       const auto binding = static_cast<Binding>(round % 2);
-      const Run a = run(trace, clusterOf(costs, instances),
-                        baseOptions("urgency", "least-work-left", binding), true);
-      const Run b = run(trace, clusterOf(costs, instances),
-                        baseOptions("llf-call", "least-work-left", binding), true);
+      const Run a =
+          run(trace, clusterOf(costs, instances), baseOptions("urgency", "least-work-left", binding), true);
+      const Run b =
+          run(trace, clusterOf(costs, instances), baseOptions("llf-call", "least-work-left", binding), true);
       REQUIRE(ok(a.status));
       CHECK(sameDecisions(a.log, b.log));
       decided += decisions(a.log).size();
@@ -212,11 +212,13 @@ TEST_SUITE("tenants") {
     CHECK(credits.of(65'535) == 0);
   }
 
-  TEST_CASE("an attempt that is lost is charged back, one that was evicted pays what it got, a late cancel pays") {
+  TEST_CASE(
+      "an attempt that is lost is charged back, one that was evicted pays what it got, a late cancel pays") {
     const auto charged = [](const Desk& desk) {
       // Through the order's own eyes: a copy of it is not reachable, so compare with the call's record.
       std::int64_t sum = 0;
-      for (std::uint32_t slot = 0; slot < desk.calls; ++slot) sum += desk.scheduler.graph().call(slot).charged;
+      for (std::uint32_t slot = 0; slot < desk.calls; ++slot)
+        sum += desk.scheduler.graph().call(slot).charged;
       return sum;
     };
     Desk desk({.order = "vtc", .sequences = 4});
@@ -238,8 +240,8 @@ TEST_SUITE("tenants") {
   namespace {
 
   struct Fairness {
-    std::int64_t widest = 0;  ///< largest difference of two tenants' service over any interval, in tokens
-    std::int64_t bound = 0;   ///< 2 (C + w_out E) of the same run
+    std::int64_t widest = 0;     ///< largest difference of two tenants' service over any interval, in tokens
+    std::int64_t bound = 0;      ///< 2 (C + w_out E) of the same run
     std::int64_t delivered = 0;  ///< the same of the tokens delivered
     std::int64_t deliveredBound = 0;
     std::uint64_t leases = 0;
@@ -272,7 +274,8 @@ TEST_SUITE("tenants") {
           Asked a{u, 1 + random.below(size), 1 + random.below(size), 0};
           a.output = exact ? a.predicted : 1 + random.below(size);
           asked.push_back(a);
-          desk.reveal(t, workflows[u], static_cast<std::uint32_t>(a.prompt), static_cast<std::uint32_t>(a.predicted));
+          desk.reveal(t, workflows[u], static_cast<std::uint32_t>(a.prompt),
+                      static_cast<std::uint32_t>(a.predicted));
           ++waiting[u];
         }
       }
@@ -322,7 +325,8 @@ TEST_SUITE("tenants") {
       }
     }
     f.bound = 2 * (longestPrompt + 2 * longestOutput + 2 * errors);
-    // What was delivered lags behind what was leased by the running calls: at most 2 kv weighted tokens a tenant.
+    // What was delivered lags behind what was leased by the running calls: at most 2 kv weighted tokens a
+    // tenant.
     f.deliveredBound = f.bound + 2 * 2 * kv;
     return f;
   }
@@ -405,7 +409,8 @@ TEST_SUITE("edf-alpha") {
         if (leased.empty()) continue;
         REQUIRE(leased.size() == 1);
         std::size_t best = 0;
-        for (std::size_t i = 1; i < waiting.size(); ++i) best = key(waiting[i]) < key(waiting[best]) ? i : best;
+        for (std::size_t i = 1; i < waiting.size(); ++i)
+          best = key(waiting[i]) < key(waiting[best]) ? i : best;
         REQUIRE(leased[0] == waiting[best].call);
         ++picks;
         running = waiting[best];
@@ -453,8 +458,8 @@ namespace {
 
 constexpr std::uint32_t kVictim = 1;
 
-/// 1 ms a prompt token, batch 1. One call of a second a second, and one more than fits at the start: whenever the
-/// instance is free one of them has waited a second. Workflow 1 has a call that all of them overtake.
+/// 1 ms a prompt token, batch 1. One call of a second a second, and one more than fits at the start: whenever
+/// the instance is free one of them has waited a second. Workflow 1 has a call that all of them overtake.
 OwnedTrace adversary(std::string_view order, int stream) {
   OwnedTrace trace;
   trace.slos = order == "urgency";
@@ -567,7 +572,8 @@ TEST_SUITE("cautious budgets") {
     const Ref c = desk.reveal(0, w, 1);
     REQUIRE(desk.decide(0).empty());
     CHECK(desk.call(c).budget == 100_s);
-    REQUIRE(ok(desk.scheduler.setParameter(1, {static_cast<std::uint32_t>(Parameter::kBudgetMargin), 0, 0.5})));
+    REQUIRE(
+        ok(desk.scheduler.setParameter(1, {static_cast<std::uint32_t>(Parameter::kBudgetMargin), 0, 0.5})));
     REQUIRE(desk.decide(1).empty());
     CHECK(desk.call(c).budget == 50_s);
   }
@@ -598,8 +604,8 @@ TEST_SUITE("cautious budgets") {
     stages.push_back({3, 20'000, 1});
     Desk desk({.order = "urgency", .stages = stages});
     const Ref w = desk.open(0, 300_s, 0, 0);
-    // Run on budget, each second of mean time is worth 2 s while all rounds are expected. Two rounds happen: what
-    // the other eight would have had goes to the test and the end, 6 s for each second.
+    // Run on budget, each second of mean time is worth 2 s while all rounds are expected. Two rounds happen:
+    // what the other eight would have had goes to the test and the end, 6 s for each second.
     const std::uint16_t happens[] = {0, 1, 1, 2, 3};
     const Nanos expected[] = {20_s, 20_s, 20_s, 120_s, 120_s};
     Nanos t = 0;

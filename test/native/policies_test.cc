@@ -103,7 +103,7 @@ struct Naive {
   std::vector<NaiveCall> calls;
   std::vector<std::uint32_t> ready;  ///< in event order
   std::vector<TenantEvent> tenantEvents;
-  std::int32_t lastChoice = -1;      ///< round robin
+  std::int32_t lastChoice = -1;  ///< round robin
   Nanos now = 0;
   __int128 meanSum = 0;
   std::int64_t meanCount = 0;
@@ -276,7 +276,9 @@ struct Naive {
       __int128 work = 0;
     };
     const NaiveCall& c = calls[index];
-    const auto bucket = [&](const NaiveCall& call) { return deadline(call.workflow) / fromMs(parameters[Parameter::kBucketMs]); };
+    const auto bucket = [&](const NaiveCall& call) {
+      return deadline(call.workflow) / fromMs(parameters[Parameter::kBucketMs]);
+    };
     std::map<Nanos, Group> groups;
     for (const std::uint32_t i : waitingOn(m, c.model)) {
       Group& g = groups[bucket(calls[i])];
@@ -872,8 +874,8 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
 
   // With a shared queue per model, which model is served first at one instant is not specified, and a
   // placement that remembers its choices would tell.
-  const bool remembers = how.placement == "round-robin" ||
-                         how.placement == "workload-balanced-reference" || how.order == "vtc";
+  const bool remembers =
+      how.placement == "round-robin" || how.placement == "workload-balanced-reference" || how.order == "vtc";
   const std::uint32_t models = remembers && how.binding == Binding::kAtCredit ? 1 : 1 + random.below(2);
   const std::uint32_t count = models + random.below(7);
   const std::uint32_t largest = coarse ? 16 : 80;
@@ -922,7 +924,8 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
         w.tenant = static_cast<std::uint16_t>(random.below(3));
         w.isolatedReady.assign(count, 0);
         const std::int16_t stages = w.templated ? 0 : -1;
-        REQUIRE(scheduler.openWorkflow(t, {w.ref, w.tenant, stages, 0, w.deadline, w.remaining}) == Status::kOk);
+        REQUIRE(scheduler.openWorkflow(t, {w.ref, w.tenant, stages, 0, w.deadline, w.remaining}) ==
+                Status::kOk);
         naive.workflows.push_back(w);
       }
       const std::uint32_t batch = 1 + random.below(4);

@@ -1,5 +1,5 @@
-// The simulator against exact queueing theory (validation.md 1, rows 1 to 6, 9, 10, 12) and its conservation laws
-// (section 2).
+// The simulator against exact queueing theory (validation.md 1, rows 1 to 6, 9, 10, 12) and its conservation
+// laws (section 2).
 //
 // How a queue is configured: workflows of one call with one output token, so that a call is its prefill;
 // batch limit 1; 1 us per prompt token. Service times are exponential of mean 1 s, rounded to whole tokens
@@ -500,8 +500,8 @@ struct Shop {
   std::uint32_t calls_;
 };
 
-/// One number with its target, its control coefficients (from a pilot of the plain recursions with other seeds) and
-/// one controlled value per replication.
+/// One number with its target, its control coefficients (from a pilot of the plain recursions with other
+/// seeds) and one controlled value per replication.
 struct Target {
   const char* name;
   double goal;
@@ -541,7 +541,8 @@ struct SingleServer {
   std::uint32_t jobs;
   double controls[5] = {};
 
-  SingleServer(std::uint32_t n, std::uint64_t s, double e2) : shop(kWarmUp + n, 1), seed(s), squared(e2), jobs(n) {}
+  SingleServer(std::uint32_t n, std::uint64_t s, double e2)
+      : shop(kWarmUp + n, 1), seed(s), squared(e2), jobs(n) {}
 
   /// `service(random)` in seconds; `first(job)`: whether it is of the first class.
   template <class Service, class First>
@@ -591,8 +592,7 @@ TEST_SUITE("queueing") {
     SingleServer server(160'000, 1101, 6.5);
     for (int r = 0; r < kReplications; ++r) {
       server.run(
-          "fcfs", r,
-          [](Random& random) { return random.exponential(random.below(10) > 0 ? 0.5 : 5.5); },
+          "fcfs", r, [](Random& random) { return random.exponential(random.below(10) > 0 ? 0.5 : 5.5); },
           [](std::uint32_t) { return true; });
       server.controls[4] = 0;
       wq.add(server.meanWait([](std::uint32_t) { return true; }), server.controls);
@@ -600,8 +600,8 @@ TEST_SUITE("queueing") {
     wq.check();
   }
 
-  // Row 5, by two deadlines: 1 ms after the arrival, or beyond the end of the run. Cobham. The same queue under
-  // fcfs misses both.
+  // Row 5, by two deadlines: 1 ms after the arrival, or beyond the end of the run. Cobham. The same queue
+  // under fcfs misses both.
   TEST_CASE("M/M/1 with two classes, not preemptive, through edf") {
     Target urgent{"priority | Wq1", 4.0 / 3, {0, -1.6, 0.13, 0.9, 1.4}};
     Target patient{"priority | Wq2", 20.0 / 3, {35, -32, 5.3, 3, 21}};
