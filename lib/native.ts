@@ -1,5 +1,4 @@
-import { createRequire } from 'node:module'
-import { fileURLToPath } from 'node:url'
+import { loadAddon } from './load-addon.ts'
 
 /**
  * The addon, typed. Only the facade talks to it: columns are typed arrays (over SharedArrayBuffer where workers share
@@ -229,17 +228,4 @@ export interface EventLayout {
   }[]
 }
 
-function load(): NativeAddon {
-  const require = createRequire(import.meta.url)
-  const root = fileURLToPath(new URL('..', import.meta.url))
-  try {
-    return require('node-gyp-build')(root) as NativeAddon
-  } catch (cause) {
-    throw new Error(
-      'laxity: the native addon could not be loaded. Run `npm rebuild laxity` (it needs a C++20 compiler, make and python3).',
-      { cause },
-    )
-  }
-}
-
-export const native: NativeAddon = load()
+export const native: NativeAddon = loadAddon()

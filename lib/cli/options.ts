@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { loadAddon } from '../load-addon.ts'
 import type { RunOptions } from '../simulator/options.ts'
 
 const DEFAULT_CLUSTER = 'hexgen-hetero-2'
@@ -59,6 +60,17 @@ export function addRunFlags(command: Command): Command {
     .option('--workers <n>', 'threads; 0 = none (default: none for small jobs, else cores − 1)', numeric)
     .option('--seed <n>', 'seed of the arrivals (default: 1)', numeric)
     .addOption(new Option('--json', 'one JSON document on standard output'))
+    .addHelpText('after', registeredNames)
+}
+
+/** Orders and placements, asked of the core when help is shown; nothing where it does not load. */
+function registeredNames(): string {
+  try {
+    const { orders, placements } = loadAddon()
+    return `\nOrders: ${orders.join(', ')}\nPlacements: ${placements.join(', ')}`
+  } catch {
+    return ''
+  }
 }
 
 /** The shared flags as options of the API, without trace and cluster. The API checks the types it is given. */
