@@ -1,5 +1,4 @@
-import { createRequire } from 'node:module'
-import { fileURLToPath } from 'node:url'
+import { loadAddon } from './load-addon.ts'
 
 /**
  * The addon, typed. Only the facade talks to it: columns are typed arrays (over SharedArrayBuffer where workers share
@@ -97,7 +96,7 @@ export interface NativeInstance {
 export interface NativeCluster {
   instances: NativeInstance[]
   latencies: NativeLatency[]
-  /** Stage templates (CONTRACT 9); workflows of a trace use template 0 where there is one. */
+  /** Stage templates (CONTRACT 9): the mean one, from which SLOs are derived, then the pessimistic one, if any. */
   templates: { stage: number; promptTokens: number; outputTokens: number }[][]
 }
 
@@ -132,6 +131,8 @@ export interface NativeRun extends NativePolicy {
   sloScale: number
   /** Base of deadlines and SLO scales: the template's time, or each workflow's exclusive time. */
   sloBase: 'template' | 'exclusive'
+  /** Which of the cluster's templates says what workflows are expected to do: 0 (default) or 1. SLOs always use 0. */
+  template?: 'mean' | 'pessimistic'
   /** Assert the conservation laws at every event (slow). */
   laws: boolean
 }
@@ -227,17 +228,4 @@ export interface EventLayout {
   }[]
 }
 
-function load(): NativeAddon {
-  const require = createRequire(import.meta.url)
-  const root = fileURLToPath(new URL('..', import.meta.url))
-  try {
-    return require('node-gyp-build')(root) as NativeAddon
-  } catch (cause) {
-    throw new Error(
-      'laxity: the native addon could not be loaded. Run `npm rebuild laxity` (it needs a C++20 compiler, make and python3).',
-      { cause },
-    )
-  }
-}
-
-export const native: NativeAddon = load()
+export const native: NativeAddon = loadAddon()

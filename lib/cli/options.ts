@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import { loadAddon } from '../load-addon.ts'
 import type { RunOptions } from '../simulator/options.ts'
 
 const DEFAULT_CLUSTER = 'hexgen-hetero-2'
@@ -16,6 +17,7 @@ export interface Flags {
   binding?: string
   mode?: string
   knowledge?: string
+  template?: string
   feedback?: string
   sloScale?: unknown
   workers?: unknown
@@ -52,17 +54,29 @@ export function addRunFlags(command: Command): Command {
       '--knowledge <kind>',
       'online, template, declared or oracle (default: template where there is one)',
     )
+    .option('--template <kind>', 'what the stage template expects: mean or pessimistic (default: mean)')
     .option('--feedback <kind>', 'boundary or lease (default: boundary)')
     .option('--slo-scale <n>', 'deadline = arrival + scale × base (default: 5)', numeric)
     .option('--workers <n>', 'threads; 0 = none (default: none for small jobs, else cores − 1)', numeric)
     .option('--seed <n>', 'seed of the arrivals (default: 1)', numeric)
     .addOption(new Option('--json', 'one JSON document on standard output'))
+    .addHelpText('after', registeredNames)
+}
+
+/** Orders and placements, asked of the core when help is shown; nothing where it does not load. */
+function registeredNames(): string {
+  try {
+    const { orders, placements } = loadAddon()
+    return `\nOrders: ${orders.join(', ')}\nPlacements: ${placements.join(', ')}`
+  } catch {
+    return ''
+  }
 }
 
 /** The shared flags as options of the API, without trace and cluster. The API checks the types it is given. */
 export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> {
   const { rate, arrivals, policy, beta, order, placement, binding } = flags
-  const { mode, knowledge, feedback, sloScale, workers, seed } = flags
+  const { mode, knowledge, template, feedback, sloScale, workers, seed } = flags
   const options: Partial<Record<keyof RunOptions, unknown>> = {
     rate,
     arrivals,
@@ -73,6 +87,7 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
     binding,
     mode,
     knowledge,
+    template,
     feedback,
     sloScale,
     workers,

@@ -112,13 +112,15 @@ function usedModels(trace: TraceTable): number[] {
 function templates(trace: TraceTable): NativeCluster['templates'] {
   if (trace.template === undefined || trace.template.length === 0) return []
   const stageId = interner(trace.stages)
-  return [
-    trace.template.map(({ stage, promptTokens, outputTokens }) => ({
+  const { template, pessimisticTemplate } = trace
+  const pessimistic = pessimisticTemplate?.length ? [pessimisticTemplate] : []
+  return [template, ...pessimistic].map((entries) =>
+    entries.map(({ stage, promptTokens, outputTokens }) => ({
       stage: stageId(stage),
       promptTokens,
       outputTokens,
     })),
-  ]
+  )
 }
 
 function interner(known: readonly string[]): (name: string) => number {

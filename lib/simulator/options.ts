@@ -33,6 +33,11 @@ export interface RunOptions {
   mode?: 'prefill-first' | undefined
   /** What the scheduler is told of the future. Default `template` where the trace ships one, else `online`. */
   knowledge?: Knowledge | undefined
+  /**
+   * What the trace's stage template expects: the mean workflow (default), or the most it may do, of which budgets give
+   * back what did not happen. SLOs are derived from the mean one in either case.
+   */
+  template?: 'mean' | 'pessimistic' | undefined
   /** Default `boundary`. */
   feedback?: Feedback | undefined
   /** Leases beyond the engine's room; default 0 with `boundary`, 1 with `lease`. */
@@ -83,6 +88,7 @@ const RUN_KEYS = [
   'parameters',
   'mode',
   'knowledge',
+  'template',
   'feedback',
   'lookahead',
   'arrivals',

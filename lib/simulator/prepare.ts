@@ -97,6 +97,13 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
   if (knowledge === 'template' && !template) {
     reader.add('`knowledge` "template" needs a trace that ships a stage template', 'knowledge')
   }
+  const pessimistic = template && (trace.pessimisticTemplate?.length ?? 0) > 0
+  if (checked.template === 'pessimistic' && !pessimistic) {
+    reader.add(
+      '`template` "pessimistic" needs a trace that ships one: HexGen-Flow\'s and generated ones do',
+      'template',
+    )
+  }
   if (sloBase === 'template' && !template) {
     reader.add('`sloBase` "template" needs a trace that ships a stage template', 'sloBase')
   }
@@ -108,6 +115,7 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
     feedback: checked.feedback,
     lookahead: checked.lookahead,
     knowledge,
+    template: checked.template,
     parameters: checked.parameters,
     arrivals,
     rate: rate ?? DEFAULT_RATE,

@@ -19,6 +19,7 @@ export interface CheckedOptions {
   parameters: Record<string, number>
   mode: 'prefill-first' | undefined
   knowledge: Knowledge | undefined
+  template: 'mean' | 'pessimistic'
   feedback: Feedback
   lookahead: number
   arrivals: Arrivals | undefined
@@ -62,6 +63,7 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
     parameters: readParameters(reader, registry),
     mode: reader.oneOf('mode', ['prefill-first'] as const, undefined),
     knowledge: reader.oneOf('knowledge', KNOWLEDGE, undefined),
+    template: reader.oneOf('template', ['mean', 'pessimistic'] as const, 'mean' as const),
     feedback,
     lookahead,
     arrivals,

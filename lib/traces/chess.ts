@@ -1,6 +1,6 @@
 import { expected, LaxityError } from '../errors.ts'
 import type { ChessOptions, TraceColumns } from '../native.ts'
-import { chessStageGroups, chessTemplate } from './chess-template.ts'
+import { chessStageGroups, chessTemplate, pessimisticChessTemplate } from './chess-template.ts'
 import { sharedColumn } from './columns.ts'
 import { MAX_CALLS } from './limits.ts'
 import { DEFAULT_NAME, type TraceTable } from './table.ts'
@@ -65,6 +65,7 @@ export async function chessTrace(options: ChessOptions): Promise<TraceTable> {
     models: [DEFAULT_NAME],
     tenants: [DEFAULT_NAME],
     template: chessTemplate(candidate),
+    pessimisticTemplate: pessimisticChessTemplate(candidate),
     stageGroups: CHESS_STAGES.map((stage) => groups.get(stage)!),
   }
 }

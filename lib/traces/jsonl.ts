@@ -40,9 +40,10 @@ export class JsonlReader {
     this.#lines.end()
     if (this.#builder.workflows === 0)
       throw this.#place.errorOfFile('ERR_LAXITY_EMPTY', 'The trace has no workflows')
-    const { template, stageGroups } = this.#header ?? {}
+    const { template, pessimisticTemplate, stageGroups } = this.#header ?? {}
     return this.#builder.finish(this.#place.file, {
       ...(template !== undefined && { template }),
+      ...(pessimisticTemplate !== undefined && { pessimisticTemplate }),
       ...(stageGroups !== undefined && { stageGroups: new Map(Object.entries(stageGroups)) }),
     })
   }

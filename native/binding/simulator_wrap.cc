@@ -57,10 +57,13 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out) {
   int base = 0;
   double seed = 0;
   double replication = 0;
+  int stageTemplate = 0;
+  static constexpr const char* kTemplates[] = {"mean", "pessimistic"};
   if (!readPolicy(from, out) || !readName(from, "arrivals", kArrivals, &arrivals) ||
-      !readName(from, "sloBase", kBases, &base) || !readNumber(from, "rate", &out->arrivals.rate) ||
-      !readNumber(from, "seed", &seed) || !readNumber(from, "replication", &replication) ||
-      !readNumber(from, "sloScale", &out->sloScale)) {
+      !readName(from, "sloBase", kBases, &base) ||
+      (from.Has("template") && !readName(from, "template", kTemplates, &stageTemplate)) ||
+      !readNumber(from, "rate", &out->arrivals.rate) || !readNumber(from, "seed", &seed) ||
+      !readNumber(from, "replication", &replication) || !readNumber(from, "sloScale", &out->sloScale)) {
     return false;
   }
   if (!(out->sloScale > 0 && out->sloScale <= 1e6)) return fail(from.Env(), "`sloScale` out of range");
@@ -72,6 +75,7 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out) {
   out->arrivals.replication = static_cast<std::uint64_t>(replication);
   if (trace.arrivalMs != nullptr) out->arrivals.recordedMs = {trace.arrivalMs, trace.workflows};
   out->sloBase = static_cast<SloBase>(base);
+  out->stageTemplate = static_cast<std::uint16_t>(stageTemplate);
   out->laws = from.Get("laws").ToBoolean();
   return true;
 }
@@ -156,6 +160,10 @@ Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* lo
   RunOutputs outputs;
   if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options) ||
       !readOutputs(info[1].As<Napi::Object>(), trace_->columns(), &outputs)) {
+    return env.Undefined();
+  }
+  if (options.stageTemplate > 0 && options.stageTemplate >= cluster_.templates.size()) {
+    fail(env, "The cluster has no such template");
     return env.Undefined();
   }
   outputs.log = log;

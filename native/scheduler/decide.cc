@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "order/ageing.h"
 #include "scheduler/scheduler.h"
 #include "workflow/budget.h"
 
@@ -46,14 +47,12 @@ void Scheduler::logDecisions(Nanos t) const {
 
 void Scheduler::horizonMoved(std::uint32_t workflow, Nanos before) {
   const Workflow& w = graph_.workflow(workflow);
-  if (w.horizon != before && !w.hasDeadline) markDirty(workflow);
+  if (w.horizon != before && (!w.hasDeadline || needsHorizon_)) markDirty(workflow);
 }
 
-/// Brings P, tails and deadline up to date and issues the keys of waiting calls again where they changed.
-void Scheduler::refreshWorkflow(std::uint32_t workflow) {
-  Workflow& w = graph_.workflow(workflow);
-  w.dirty = false;
-  if (!w.live || w.unfinished == 0) return;
+/// Brings deadline, tails, P and, where asked for, X up to date. Returns what is expected beyond the revealed
+/// part.
+Nanos Scheduler::refreshPaths(Workflow& w) {
   if (!w.hasDeadline) {
     const double k = config_.parameters[Parameter::kHorizonFactor];
     const double allowed = k * static_cast<double>(w.horizon);
@@ -64,10 +63,30 @@ void Scheduler::refreshWorkflow(std::uint32_t workflow) {
   updateTails(graph_, w);
   const Nanos rest = restOf(w);
   w.criticalPath = criticalPath(graph_, w, rest);
+  if (needsWholePath_) {
+    w.wholePath = wholePath(graph_, w, rest);
+    w.templateTime = w.stageTemplate < 0 ? 0 : templates_[static_cast<std::size_t>(w.stageTemplate)].rest(0);
+  }
+  return rest;
+}
+
+void Scheduler::setBudget(Call& c, const Workflow& w, Nanos rest) const {
+  c.below = tailOf(c, rest);
+  const Nanos target = budgetMargin_ > 0 ? budgetTarget(w.arrival, w.deadline, budgetMargin_) : w.deadline;
+  c.budget = budget(target, c.readyAt, c.below, w.criticalPath);
+}
+
+/// Brings what the order needs of the workflow up to date and issues the keys of its waiting calls again
+/// where they changed.
+void Scheduler::refreshWorkflow(std::uint32_t workflow) {
+  Workflow& w = graph_.workflow(workflow);
+  w.dirty = false;
+  if (!w.live || w.unfinished == 0) return;
+  const Nanos rest = needsBudget_ ? refreshPaths(w) : 0;
   for (std::uint32_t slot = w.firstUnfinished; slot != kNoSlot; slot = graph_.call(slot).next) {
     Call& c = graph_.call(slot);
     if (c.state != CallState::kWaiting) continue;
-    c.budget = budget(w.deadline, c.readyAt, tailOf(c, rest), w.criticalPath);
+    if (needsBudget_) setBudget(c, w, rest);
     IndexedHeap& queue = queueOf(c);
     const Nanos key = staticKey(c, c.instance);
     if (queue.entries()[c.heapPosition].key == key) continue;
@@ -78,6 +97,50 @@ void Scheduler::refreshWorkflow(std::uint32_t workflow) {
     else
       touchSharers(c.model);
   }
+}
+
+/// Keys of shared queues that no refresh issues again, after the means over the instances changed.
+void Scheduler::reissueShared() {
+  if (dynamic_ || reissues_) return;
+  for (IndexedHeap& queue : shared_) {
+    const std::vector<HeapEntry> waiting = queue.entries();
+    for (const HeapEntry& entry : waiting) {
+      const Call& c = graph_.call(entry.slot);
+      queue.rekeyAt(c.heapPosition, staticKey(c, kNoSlot),
+                    [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+    }
+  }
+}
+
+/// Tells an order that counts them of a closed workflow whose calls are all done.
+void Scheduler::workflowFinished(const Workflow& w) {
+  if (w.revealed == 0) return;
+  Nanos last = 0;
+  for (std::uint32_t slot = w.firstRevealed; slot != kNoSlot; slot = graph_.call(slot).nextRevealed) {
+    if (graph_.call(slot).state != CallState::kDone) return;
+    last = std::max(last, graph_.call(slot).finishedAt);
+  }
+  const bool reissue = std::visit(
+      [&](auto& order) {
+        if constexpr (countsWorkflows<std::decay_t<decltype(order)>>())
+          return order.workflowFinished(w, last);
+        else
+          return false;
+      },
+      config_.order);
+  if (!reissue) return;
+  for (std::uint32_t other = 0; other < graph_.workflowSlots(); ++other) {
+    if (graph_.workflow(other).live) markDirty(other);
+  }
+}
+
+void Scheduler::observeAll(CallStep step, Call& c, std::uint32_t tokens) {
+  std::visit(
+      [&](auto& order) {
+        if constexpr (observes<std::decay_t<decltype(order)>>())
+          order.observe(step, c, graph_.workflow(c.workflow), config_.parameters, tokens);
+      },
+      config_.order);
 }
 
 const StageTemplate* Scheduler::templateOf(const Workflow& w) const {
@@ -141,7 +204,7 @@ void Scheduler::placeCall(std::uint32_t slot) {
     return;
   }
   const Workflow& w = graph_.workflow(c.workflow);
-  if (needsBudget_) c.budget = budget(w.deadline, c.readyAt, tailOf(c, restOf(w)), w.criticalPath);
+  if (needsBudget_) setBudget(c, w, restOf(w));
   if (config_.binding == Binding::kAtReveal) {
     const PlacementView view = placementView(c, slot);
     assign(slot, std::visit([&](auto& placement) { return placement.choose(view); }, config_.placement));
@@ -153,6 +216,30 @@ void Scheduler::placeCall(std::uint32_t slot) {
     touchSharers(c.model);
   }
 }
+
+struct Scheduler::WaitingCalls {
+  const Scheduler& scheduler;
+  const IndexedHeap& queue;
+
+  template <class Visit>
+  void each(Visit&& visit) const {
+    for (const HeapEntry& entry : queue.entries()) {
+      const Call& c = scheduler.graph_.call(entry.slot);
+      visit(scheduler.orderView(c, c.instance));
+    }
+  }
+  Nanos now() const { return scheduler.now_; }
+  /// Sequences that the instances of the queue run at once. The queue must not be empty.
+  std::int64_t slots() const {
+    const Call& first = scheduler.graph_.call(queue.top().slot);
+    if (first.instance != kNoSlot) return scheduler.cluster_.at(first.instance).spec.maxSequences;
+    std::int64_t sum = 0;
+    for (const Instance& m : scheduler.cluster_.instances()) {
+      if (m.accepts() && m.spec.model == first.model) sum += m.spec.maxSequences;
+    }
+    return std::max<std::int64_t>(1, sum);
+  }
+};
 
 QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const PlacementView& view) {
   const Scheduler& s = *static_cast<const Scheduler*>(self);
@@ -177,10 +264,21 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
                              s.now_,
                              e.exec,
                              s.needsDelta_ ? s.deltaOn(c, instance, e) : 0};
+        const WaitingCalls waiting{s, s.queues_[instance]};
+        if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
         const auto key = order.key(mine);
+        const bool late = s.ageing_ > 0 && overdue(c, s.now_, s.ageing_);
         for (const HeapEntry& entry : s.queues_[instance].entries()) {
+          if (s.ageing_ > 0) {
+            const Call& other = s.graph_.call(entry.slot);
+            const bool otherLate = overdue(other, s.now_, s.ageing_);
+            if (late || otherLate) {
+              add(entry, otherLate && (!late || older(other, c)));
+              continue;
+            }
+          }
           if constexpr (std::decay_t<decltype(order)>::kDynamic) {
-            const double other = order.key(s.orderView(s.graph_.call(entry.slot), instance));
+            const auto other = order.key(s.orderView(s.graph_.call(entry.slot), instance));
             add(entry, other > key || (other == key && entry.rank < c.rank));
           } else {
             add(entry, entry.key > key || (entry.key == key && entry.rank < c.rank));
@@ -198,7 +296,7 @@ Nanos Scheduler::deltaOn(const Call& c, std::uint32_t instance, const Estimate& 
   const std::int64_t context = m.ledger.context + c.promptTokens + c.predictedTokens / 2;
   const DecodePiece piece = cluster_.latency(m).piece(m.ledger.leased + 1, context);
   return std::max<Nanos>(0, m.ledger.prefillsEnd - now_) + e.prefill +
-         roundFine(piece.at(context) * c.predictedTokens);
+         roundFine(piece.at(context) * c.timedTokens);
 }
 
 OrderView Scheduler::orderView(const Call& c, std::uint32_t instance) const {
@@ -236,17 +334,22 @@ Nanos Scheduler::staticKey(const Call& c, std::uint32_t instance) const {
 /// The most urgent call of a queue: the heap's top for static keys, an exact argmax for keys that move with
 /// time.
 std::uint32_t Scheduler::pick(const IndexedHeap& queue) const {
+  if (ageing_ > 0) {
+    if (const std::uint32_t late = oldestOverdue(queue); late != kNoSlot) return late;
+  }
   if (!dynamic_) return queue.top().slot;
   return std::visit(
       [&](const auto& order) -> std::uint32_t {
         if constexpr (!std::decay_t<decltype(order)>::kDynamic) {
           return queue.top().slot;
         } else {
+          const WaitingCalls waiting{*this, queue};
+          if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
           const HeapEntry* best = nullptr;
-          double bestKey = 0;
+          decltype(order.key(std::declval<const OrderView&>())) bestKey{};
           for (const HeapEntry& entry : queue.entries()) {
             const Call& c = graph_.call(entry.slot);
-            const double key = order.key(orderView(c, c.instance));
+            const auto key = order.key(orderView(c, c.instance));
             if (best == nullptr || key > bestKey || (key == bestKey && entry.rank < best->rank)) {
               best = &entry;
               bestKey = key;
@@ -256,6 +359,19 @@ std::uint32_t Scheduler::pick(const IndexedHeap& queue) const {
         }
       },
       config_.order);
+}
+
+/// The first of the overdue calls of a queue, kNoSlot without any (order/ageing.h).
+std::uint32_t Scheduler::oldestOverdue(const IndexedHeap& queue) const {
+  const Call* oldest = nullptr;
+  std::uint32_t slot = kNoSlot;
+  for (const HeapEntry& entry : queue.entries()) {
+    const Call& c = graph_.call(entry.slot);
+    if (!overdue(c, now_, ageing_) || (oldest != nullptr && !older(c, *oldest))) continue;
+    oldest = &c;
+    slot = entry.slot;
+  }
+  return slot;
 }
 
 // --- queues
@@ -320,6 +436,7 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
   Call& c = graph_.call(slot);
   Instance& m = cluster_.at(c.instance);
   c.state = CallState::kPrefilling;
+  observe(CallStep::kLeased, c);
   m.ledger.lease(c.cost, now_);
   if (config_.feedback == Feedback::kBoundary) {
     m.exact.kvFree -= c.cost.kv;

@@ -63,6 +63,7 @@ void Scheduler::instancesChanged() {
   cacheClasses();
   priceTemplates();
   reestimateAll();
+  reissueShared();
 }
 
 /// Another share of the KV may be reserved: some waiting calls may no longer fit where they wait, others do
@@ -71,6 +72,7 @@ void Scheduler::limitsChanged() {
   homelessRevision_ = ~cluster_.revision();
   cacheClasses();
   reestimateAll();
+  reissueShared();
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
     const std::vector<HeapEntry> waiting = queues_[m].entries();
     for (const HeapEntry& entry : waiting) {

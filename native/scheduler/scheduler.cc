@@ -35,8 +35,13 @@ Scheduler::Scheduler(SchedulerConfig config, SchedulerMemory memory)
         needsBudget_ = Type::kNeedsBudget;
         needsHorizon_ = Type::kNeedsHorizon;
         needsDelta_ = Type::kNeedsDelta;
+        needsWholePath_ = needsWholePath<Type>();
+        observes_ = observes<Type>();
+        countsWorkflows_ = countsWorkflows<Type>();
       },
       config_.order);
+  reissues_ = needsBudget_ || countsWorkflows_ || (needsHorizon_ && !dynamic_);
+  cacheParameters();
   tracksUtilisation_ = std::visit([](const auto& p) { return std::decay_t<decltype(p)>::kNeedsQueueAhead; },
                                   config_.placement);
   for (auto& entries : config_.templates) templates_.emplace_back(entries);
@@ -60,6 +65,17 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
   if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kSetParameter)) r->setParameter = e;
   config_.parameters = changed;
+  cacheParameters();
+  if (e.parameter == static_cast<std::uint32_t>(Parameter::kAgeingMs)) {
+    for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
+      if (cluster_.known(m)) touch(m);
+    }
+  }
+  if (e.parameter == static_cast<std::uint32_t>(Parameter::kBudgetMargin)) {
+    for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
+      if (graph_.workflow(w).live) markDirty(w);
+    }
+  }
   if (e.parameter == static_cast<std::uint32_t>(Parameter::kOvercommit)) limitsChanged();
   if (e.parameter == static_cast<std::uint32_t>(Parameter::kHorizonFactor)) {
     for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
@@ -67,6 +83,12 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
     }
   }
   return Status::kOk;
+}
+
+/// Parameters in the form in which events read them.
+void Scheduler::cacheParameters() {
+  ageing_ = fromMs(config_.parameters[Parameter::kAgeingMs]);
+  budgetMargin_ = config_.parameters[Parameter::kBudgetMargin];
 }
 
 Status Scheduler::planArrived(Nanos) { return Status::kUnsupported; }
@@ -178,6 +200,7 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   c.promptTokens = e.promptTokens;
   c.predictedTokens = e.predictedTokens;
   c.predictedHigh = std::max(e.predictedHigh, e.predictedTokens);
+  c.timedTokens = timedTokens(c);
   c.cached[0] = e.cached[0];
   c.cached[1] = e.cached[1];
   c.hasCached = e.cached[0].instance != kNoSlot || e.cached[1].instance != kNoSlot;
@@ -283,8 +306,9 @@ Status Scheduler::finished(Nanos t, const Finished& e) {
   Workflow& w = graph_.workflow(workflow);
   const std::uint32_t isolatedClass = c.isolatedClass;
   const std::uint32_t prompt = c.promptTokens;
-  const std::uint32_t predicted = c.predictedTokens;
+  const std::uint32_t predicted = c.timedTokens;
   if (c.state == CallState::kPrefilling) prefilled(slot);
+  if (e.outputTokens > 0) observe(CallStep::kServed, c, e.outputTokens);
   end(slot, CallState::kDone);
   if (w.live && tracksHorizon(w)) {
     Nanos correction = 0;
@@ -311,6 +335,7 @@ Status Scheduler::evicted(Nanos t, const Evicted& e) {
   if (EventRecord* r = tap(t, EventKind::kEvicted)) r->evicted = e;
   // The second prefill covers what was generated. An overrun doubles the expectation, so that a call that
   // keeps outgrowing it is evicted O(log) times; the expectation never makes a feasible call infeasible.
+  observe(CallStep::kServed, c, e.generated);
   c.promptTokens += e.generated;
   const std::uint32_t left =
       c.predictedTokens > e.generated ? c.predictedTokens - e.generated : std::max(1u, e.generated);
@@ -323,6 +348,7 @@ Status Scheduler::evicted(Nanos t, const Evicted& e) {
   }
   c.predictedTokens = static_cast<std::uint32_t>(std::min<std::int64_t>(left, room));
   c.predictedHigh = static_cast<std::uint32_t>(std::max<std::int64_t>(high, c.predictedTokens));
+  c.timedTokens = timedTokens(c);
   if (backToReady(slot) && !estimateCall(slot)) reject(slot, impossible(slot));
   return Status::kOk;
 }
@@ -382,6 +408,14 @@ std::int64_t Scheduler::kvRoom(const InstanceSpec& spec) const {
   return std::min(kvLimit(spec), spec.kvTokens);
 }
 
+/// The output length that times are computed with. Fixed when the prediction is made, so that what was
+/// derived from it can be taken back.
+std::uint32_t Scheduler::timedTokens(const Call& c) const {
+  const double share = config_.parameters[Parameter::kOutputHigh];
+  if (share == 0) return c.predictedTokens;
+  return c.predictedTokens + static_cast<std::uint32_t>(share * (c.predictedHigh - c.predictedTokens) + 0.5);
+}
+
 /// Fills in the call's estimates and mean; false where no present instance can ever serve it.
 bool Scheduler::estimateCall(std::uint32_t slot) {
   if (estimates_.size() < (std::size_t{slot} + 1) * stride_)
@@ -397,7 +431,7 @@ bool Scheduler::estimateCall(std::uint32_t slot) {
       continue;
     }
     e.prefill = std::min(kMaxEstimate, k.latency->prefill(c.promptTokens, 0));
-    const Nanos decode = decodeTime(*k.latency, config_.firstToken, c.promptTokens, c.predictedTokens);
+    const Nanos decode = decodeTime(*k.latency, config_.firstToken, c.promptTokens, c.timedTokens);
     e.exec = e.prefill + std::min(kMaxEstimate, decode);
     mean.add(e.exec, k.present);
   }
@@ -445,6 +479,7 @@ void Scheduler::becomeReady(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   c.state = CallState::kReady;
   c.readyAt = now_;
+  observe(CallStep::kReady, c);
   ready_.push_back(graph_.ref(slot));
 }
 
@@ -462,6 +497,8 @@ bool Scheduler::backToReady(std::uint32_t slot) {
   unassign(slot);
   ++c.epoch;
   c.state = CallState::kReady;
+  observe(CallStep::kReturned, c);
+  observe(CallStep::kReady, c);
   ready_.push_back(graph_.ref(slot));
   markDirty(workflow);
   return true;
@@ -469,6 +506,7 @@ bool Scheduler::backToReady(std::uint32_t slot) {
 
 void Scheduler::end(std::uint32_t slot, CallState state) {
   Call& c = graph_.call(slot);
+  if (c.state == CallState::kReady || c.state == CallState::kWaiting) observe(CallStep::kWithdrawn, c);
   if (c.state == CallState::kWaiting) {
     dequeue(slot);
     if (c.instance != kNoSlot) unassign(slot);
@@ -479,6 +517,11 @@ void Scheduler::end(std::uint32_t slot, CallState state) {
   // A call in ready_ or homeless_ stays listed there and is passed over: its state says that it is over.
   released_.clear();
   graph_.finish(slot, state, now_, &released_);
+  if (needsWholePath_ && state == CallState::kDone) {
+    Workflow& w = graph_.workflow(c.workflow);
+    c.head = headOf(graph_, c);
+    w.finishedHead = std::max(w.finishedHead, c.head);
+  }
   if (state != CallState::kDone) {
     Workflow& w = graph_.workflow(c.workflow);
     w.tailsStale = true;
@@ -497,6 +540,7 @@ void Scheduler::end(std::uint32_t slot, CallState state) {
 void Scheduler::settle(std::uint32_t workflow) {
   Workflow& w = graph_.workflow(workflow);
   if (!w.live || w.open || w.unfinished > 0) return;
+  if (countsWorkflows_) workflowFinished(w);
   horizons_.close(w);
   graph_.freeIfOver(workflow);
 }

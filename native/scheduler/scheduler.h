@@ -160,6 +160,7 @@ class Scheduler {
   void cacheClasses();
   const Estimate* estimates(std::uint32_t slot) const { return &estimates_[slot * stride_]; }
   std::int64_t kvNeed(const Call& c) const;
+  std::uint32_t timedTokens(const Call& c) const;
   std::int64_t kvLimit(const InstanceSpec& spec) const;
   std::int64_t kvRoom(const InstanceSpec& spec) const;
   RejectReason impossible(std::uint32_t slot) const;
@@ -205,6 +206,13 @@ class Scheduler {
   void enqueue(std::uint32_t slot);
   void dequeue(std::uint32_t slot);
   std::uint32_t pick(const IndexedHeap& queue) const;
+  std::uint32_t oldestOverdue(const IndexedHeap& queue) const;
+  struct WaitingCalls;  ///< what an order's `prepare` sees of a queue
+  void reissueShared();
+  void observe(CallStep step, Call& c, std::uint32_t tokens = 0) {
+    if (observes_) observeAll(step, c, tokens);
+  }
+  void observeAll(CallStep step, Call& c, std::uint32_t tokens);
   OrderView orderView(const Call& c, std::uint32_t instance) const;
   Nanos staticKey(const Call& c, std::uint32_t instance) const;
   Nanos deltaOn(const Call& c, std::uint32_t instance, const Estimate& e) const;
@@ -212,13 +220,17 @@ class Scheduler {
 
   // workflows
   void markDirty(std::uint32_t workflow) {
-    if (!needsBudget_) return;
+    if (!reissues_) return;
     Workflow& w = graph_.workflow(workflow);
     if (w.dirty) return;
     w.dirty = true;
     dirty_.push_back(workflow);
   }
   void refreshWorkflow(std::uint32_t workflow);
+  Nanos refreshPaths(Workflow& w);
+  void setBudget(Call& c, const Workflow& w, Nanos rest) const;
+  void workflowFinished(const Workflow& w);
+  void cacheParameters();
   Nanos restOf(const Workflow& w) const;
   const StageTemplate* templateOf(const Workflow& w) const;
   void priceTemplates();
@@ -248,6 +260,12 @@ class Scheduler {
   bool needsBudget_;
   bool needsHorizon_;
   bool needsDelta_;
+  bool needsWholePath_;
+  bool reissues_;  ///< keys depend on what the workflow's refresh brings up to date
+  bool observes_;
+  bool countsWorkflows_;
+  Nanos ageing_ = 0;  ///< 0 = off
+  double budgetMargin_ = 0;
   bool tracksUtilisation_;
 
   Cluster cluster_;

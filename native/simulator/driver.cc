@@ -282,7 +282,7 @@ void Driver::arrivalEvents(Nanos t) {
     metrics_.arrived(w.workflow, t, slo_.base(w.workflow));
     if (outputs_.arrivalMs != nullptr) outputs_.arrivalMs[w.workflow] = toMs(t);
     const std::uint16_t tenant = c.tenant == nullptr ? 0 : c.tenant[w.workflow];
-    const std::int16_t stages = cluster_.templates.empty() ? -1 : 0;
+    const auto stages = static_cast<std::int16_t>(cluster_.templates.empty() ? -1 : options_.stageTemplate);
     check(scheduler_.openWorkflow(t, {w.ref, tenant, stages, 0, slo_.deadline(w.workflow, t), -1}));
   }
   for (const std::uint32_t index : opened_) {

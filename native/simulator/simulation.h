@@ -35,7 +35,7 @@ enum class SloBase : std::uint8_t {
 struct ClusterSpec {
   std::vector<LatencyModel> latencies;
   std::vector<InstanceSpec> instances;
-  std::vector<std::vector<TemplateEntry>> templates;  ///< workflows use the first, where there is one
+  std::vector<std::vector<TemplateEntry>> templates;  ///< the first is the base of SLOs, where there is one
 };
 
 struct RunOptions {
@@ -50,6 +50,7 @@ struct RunOptions {
   Arrivals::Options arrivals;
   double sloScale = 5;
   SloBase sloBase = SloBase::kTemplate;
+  std::uint16_t stageTemplate = 0;  ///< what workflows are expected to do: index into the templates, if any
   Compat compat = Compat::kNone;
   bool laws = false;  ///< check the conservation laws at every instant
 };

@@ -27,6 +27,13 @@ enum class Parameter : std::uint16_t {
   kHintWeight,     ///< q of the remaining hint in ratio (CONTRACT 10)
   kSlowFactor,     ///< workload-balanced-reference: factor on the queue of slow classes (papers.md 1.3)
   kOvercommit,     ///< share of an instance's KV that may be reserved (CONTRACT 5)
+  kAgeingMs,       ///< calls that waited longer go first (order/ageing.h); 0 = off
+  kBudgetMargin,   ///< share of the time from arrival to deadline that budgets leave unused
+                   ///< (workflow/budget.h)
+  kOutputHigh,     ///< which predicted output times are computed with: 0 = mean, 1 = high, linear between
+  kInputWeight,    ///< vtc: w_in, the charge for a prompt token
+  kOutputWeight,   ///< vtc: w_out, the charge for an output token
+  kBucketMs,       ///< qlm: width of a deadline bucket (order/qlm.h)
   kCount,
 };
 
@@ -41,6 +48,12 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"hintWeight", 0, 0, 1},
     {"slowFactor", 0.5, 0, 1e6},
     {"overcommit", 1, 0.01, 100},
+    {"ageingMs", 0, 0, 1e12},
+    {"budgetMargin", 0, 0, 0.99},
+    {"outputHigh", 0, 0, 1},
+    {"inputWeight", 1, 0, 1000},
+    {"outputWeight", 2, 0, 1000},
+    {"bucketMs", 10'000, 1e-3, 1e12},
 }};
 
 class PolicyParameters {

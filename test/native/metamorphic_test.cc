@@ -125,6 +125,7 @@ TEST_SUITE("metamorphic") {
                        options.parameters[Parameter::kQueueGuardMs] * factor);
           setParameter(&changed, Parameter::kUtilisationMs,
                        options.parameters[Parameter::kUtilisationMs] * factor);
+          setParameter(&changed, Parameter::kBucketMs, options.parameters[Parameter::kBucketMs] * factor);
           const Run r = run(scaled(trace, x), hardware.cluster(x), changed, true);
           REQUIRE(ok(r.status));
           CHECK(sameDecisions(r.log, base.log));
@@ -428,6 +429,7 @@ TEST_SUITE("metamorphic") {
     for (std::uint16_t& tenant : relabelled.tenant) tenant = static_cast<std::uint16_t>(random.below(1000));
     for (std::uint16_t& stage : relabelled.stage) stage = static_cast<std::uint16_t>(random.below(1000));
     everyPolicy([&](const RunOptions& options, std::string_view) {
+      if (std::holds_alternative<Vtc>(options.order)) return;  // what is fair among tenants
       const Run base = run(trace, hardware.cluster(), options);
       REQUIRE(ok(base.status));
       CHECK(sameBytes(run(relabelled, hardware.cluster(), options), base));
@@ -474,6 +476,7 @@ TEST_SUITE("metamorphic") {
         // Its cumulative work never forgets. Round robin at credit skips the busy, so its turn may differ;
         // the utilisation average of eftxp remembers, and is gone after an hour.
         if (placement == "workload-balanced-reference") return;
+        if (std::holds_alternative<Qlm>(options.order)) return;  // its buckets are of absolute time
         if (placement == "round-robin" && options.binding == Binding::kAtCredit) return;
         setParameter(&options, Parameter::kBeta, 0.5);
         setParameter(&options, Parameter::kUtilisationMs, 100);

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <string>
@@ -36,6 +37,7 @@ struct NaiveCall {
   std::uint16_t stage = 0;
   std::int64_t prompt = 0;
   std::int64_t predicted = 0;
+  std::int64_t high = 0;
   CachedPrefix cached[2];
   Nanos declared = -1;
   Nanos readyAt = 0;
@@ -51,6 +53,7 @@ struct NaiveCall {
 struct NaiveWorkflow {
   Ref ref;
   Nanos arrival = 0;
+  std::uint16_t tenant = 0;
   Nanos deadline = kNever;
   Nanos remaining = -1;
   bool templated = false;
@@ -76,6 +79,16 @@ struct Expected {
   friend bool operator==(const Expected&, const Expected&) = default;
 };
 
+/// What `vtc` counts: replayed from the start whenever a counter is wanted.
+struct TenantEvent {
+  enum Kind { kReady, kLeased, kServed, kReturned } kind;
+  std::uint32_t call;
+  std::int64_t tokens;
+};
+
+/// Compared part by part, larger first. A long double holds every 64-bit integer and every double.
+using NaiveKey = std::array<long double, 3>;
+
 struct Naive {
   std::string order;
   std::string placement;
@@ -89,7 +102,8 @@ struct Naive {
   std::vector<NaiveWorkflow> workflows;
   std::vector<NaiveCall> calls;
   std::vector<std::uint32_t> ready;  ///< in event order
-  std::int32_t lastChoice = -1;      ///< round robin
+  std::vector<TenantEvent> tenantEvents;
+  std::int32_t lastChoice = -1;  ///< round robin
   Nanos now = 0;
   __int128 meanSum = 0;
   std::int64_t meanCount = 0;
@@ -108,6 +122,12 @@ struct Naive {
     return static_cast<std::int64_t>(static_cast<double>(s.kvTokens) * parameters[Parameter::kOvercommit]);
   }
   std::int64_t need(const NaiveCall& c) const { return c.prompt + c.predicted; }
+  /// The output length that times are computed with.
+  std::int64_t timed(const NaiveCall& c) const {
+    const double share = parameters[Parameter::kOutputHigh];
+    return c.predicted +
+           static_cast<std::int64_t>(std::floor(share * static_cast<double>(c.high - c.predicted) + 0.5));
+  }
   bool serves(std::uint32_t m, const NaiveCall& c) const {
     const InstanceSpec& s = instances[m].spec;
     return s.model == c.model && need(c) <= std::min(limit(s), s.kvTokens);
@@ -125,10 +145,10 @@ struct Naive {
                               static_cast<std::uint32_t>(cached));
   }
   Nanos plainExec(std::uint32_t m, const NaiveCall& c) const {
-    return plainPrefill(m, c) + decodeAlone(latency(m), c.prompt, c.predicted);
+    return plainPrefill(m, c) + decodeAlone(latency(m), c.prompt, timed(c));
   }
   Nanos exec(std::uint32_t m, const NaiveCall& c) const {
-    return prefill(m, c) + decodeAlone(latency(m), c.prompt, c.predicted);
+    return prefill(m, c) + decodeAlone(latency(m), c.prompt, timed(c));
   }
   Nanos mean(const NaiveCall& c) const {
     __int128 sum = 0;
@@ -179,6 +199,113 @@ struct Naive {
     }
     return h;
   }
+  Nanos deadline(std::uint32_t workflow) const {
+    const NaiveWorkflow& w = workflows[workflow];
+    const double factor = parameters[Parameter::kHorizonFactor];
+    return w.deadline != kNever
+               ? w.deadline
+               : w.arrival + static_cast<Nanos>(factor * static_cast<double>(horizon(workflow)) + 0.5);
+  }
+  /// Longest mean-time path that ends with the call.
+  Nanos head(std::uint32_t index) const {
+    Nanos above = 0;
+    for (const std::uint32_t p : calls[index].parents) above = std::max(above, head(p));
+    return above + mean(calls[index]);
+  }
+  /// X of `stretch`.
+  Nanos wholePath(std::uint32_t workflow) const {
+    const Nanos expected = rest(workflows[workflow]);
+    Nanos longest = 0;
+    for (std::uint32_t i = 0; i < calls.size(); ++i) {
+      if (calls[i].workflow != workflow) continue;
+      const bool stands = !over(calls[i]) && calls[i].declared >= 0;
+      longest = std::max(longest, head(i) + (stands ? tail(i) : expected));
+    }
+    return longest;
+  }
+  double stretch(std::uint32_t index) const {
+    const NaiveCall& c = calls[index];
+    const NaiveWorkflow& w = workflows[c.workflow];
+    double allowed = static_cast<double>(deadline(c.workflow) - w.arrival);
+    if (w.templated) {
+      Nanos base = 0;
+      for (const TemplateEntry& e : stages) base += entryMean(e);
+      allowed = allowed * static_cast<double>(wholePath(c.workflow)) / static_cast<double>(base);
+    }
+    return static_cast<double>(now - w.arrival + mean(c) + tail(index)) / std::max(1.0, allowed);
+  }
+  std::int64_t counter(std::uint16_t tenant) const {
+    const auto rate = [&](Parameter p) { return static_cast<std::int64_t>(parameters[p] * 1024 + 0.5); };
+    std::map<std::uint16_t, std::int64_t> counters;
+    std::map<std::uint16_t, int> waiting;
+    std::uint16_t last = 0;
+    for (const TenantEvent& e : tenantEvents) {
+      const NaiveCall& c = calls[e.call];
+      const std::uint16_t u = workflows[c.workflow].tenant;
+      const std::int64_t charge =
+          rate(Parameter::kInputWeight) * c.prompt + rate(Parameter::kOutputWeight) * c.predicted;
+      switch (e.kind) {
+        case TenantEvent::kReady: {
+          std::int64_t least = kNever;
+          for (const auto& [other, n] : waiting) {
+            if (n > 0) least = std::min(least, counters[other]);
+          }
+          if (least == kNever) least = counters[last];
+          if (waiting[u]++ == 0) counters[u] = std::max(counters[u], least);
+          break;
+        }
+        case TenantEvent::kLeased:
+          counters[u] += charge;
+          if (--waiting[u] == 0) last = u;
+          break;
+        case TenantEvent::kServed:
+          counters[u] += rate(Parameter::kOutputWeight) * (e.tokens - c.predicted);
+          break;
+        case TenantEvent::kReturned:
+          counters[u] -= charge;
+          break;
+      }
+    }
+    return counters[tenant];
+  }
+  /// policies 2.12; `index` may stand outside the queue (a candidate).
+  NaiveKey qlm(std::uint32_t index, std::int32_t m) const {
+    struct Group {
+      Nanos first = kNever;
+      Nanos deadline = kNever;
+      __int128 work = 0;
+    };
+    const NaiveCall& c = calls[index];
+    const auto bucket = [&](const NaiveCall& call) {
+      return deadline(call.workflow) / fromMs(parameters[Parameter::kBucketMs]);
+    };
+    std::map<Nanos, Group> groups;
+    for (const std::uint32_t i : waitingOn(m, c.model)) {
+      Group& g = groups[bucket(calls[i])];
+      g.first = std::min(g.first, calls[i].readyAt);
+      g.deadline = std::min(g.deadline, deadline(calls[i].workflow));
+      g.work += m >= 0 ? calls[i].exec : mean(calls[i]);
+    }
+    std::int64_t slots = 0;
+    for (std::uint32_t i = 0; i < instances.size(); ++i) {
+      const bool draws =
+          m >= 0 ? i == static_cast<std::uint32_t>(m) : instances[i].up && instances[i].spec.model == c.model;
+      if (draws) slots += instances[i].spec.maxSequences;
+    }
+    bool breaks = false;
+    for (const auto& [b, g] : groups) {
+      __int128 before = g.work;
+      for (const auto& [other, h] : groups) {
+        if (other != b && (h.first < g.first || (h.first == g.first && other < b))) before += h.work;
+      }
+      breaks = breaks || before > __int128{g.deadline - now} * slots;
+    }
+    const Nanos b = bucket(c);
+    Nanos first = c.readyAt;
+    if (groups.contains(b)) first = std::min(first, groups[b].first);
+    return {static_cast<long double>(breaks ? -b : -first), static_cast<long double>(-b),
+            static_cast<long double>(-c.readyAt)};
+  }
   Nanos budget(std::uint32_t index) const {
     const NaiveCall& c = calls[index];
     const NaiveWorkflow& w = workflows[c.workflow];
@@ -186,13 +313,13 @@ struct Naive {
     for (std::uint32_t i = 0; i < calls.size(); ++i) {
       if (calls[i].workflow == c.workflow && !over(calls[i])) path = std::max(path, mean(calls[i]) + tail(i));
     }
-    const double factor = parameters[Parameter::kHorizonFactor];
-    const Nanos deadline =
-        w.deadline != kNever
-            ? w.deadline
-            : w.arrival + static_cast<Nanos>(factor * static_cast<double>(horizon(c.workflow)) + 0.5);
+    Nanos target = deadline(c.workflow);
+    if (target > w.arrival) {
+      const double margin = parameters[Parameter::kBudgetMargin];
+      target -= static_cast<Nanos>(std::floor(margin * static_cast<double>(target - w.arrival) + 0.5));
+    }
     const double share = static_cast<double>(path - tail(index)) / static_cast<double>(path);
-    return static_cast<Nanos>(std::round(static_cast<double>(deadline - c.readyAt) * share));
+    return static_cast<Nanos>(std::round(static_cast<double>(target - c.readyAt) * share));
   }
 
   // --- ledgers, summed anew
@@ -244,18 +371,54 @@ struct Naive {
     const DecodePiece piece = latency(m).piece(static_cast<std::uint32_t>(leased(m) + 1), tokens);
     const __int128 perToken = __int128{piece.base} + __int128{piece.perContext} * tokens;
     return std::max<Nanos>(0, instances[m].prefillsEnd - now) + prefillTime +
-           roundHalfUp(perToken * c.predicted);
+           roundHalfUp(perToken * timed(c));
   }
   /// Larger first. m < 0: in the shared queue.
+  NaiveKey keyNow(std::uint32_t index, std::int32_t m, Nanos execThere, Nanos prefillThere) const {
+    if (order == "vtc") {
+      return {static_cast<long double>(-counter(workflows[calls[index].workflow].tenant)),
+              static_cast<long double>(-calls[index].readyAt), 0};
+    }
+    if (order == "qlm") return qlm(index, m);
+    return {urgencyNow(index, m, execThere, prefillThere), 0, 0};
+  }
+  bool aged(std::uint32_t index) const {
+    const double ms = parameters[Parameter::kAgeingMs];
+    return ms > 0 && static_cast<double>(now - calls[index].readyAt) > ms * 1e6;
+  }
+  /// Whether call `a` with key `mine` goes before `b` with key `other`.
+  bool goesFirst(std::uint32_t a, const NaiveKey& mine, std::uint32_t b, const NaiveKey& other) const {
+    if (aged(a) != aged(b)) return aged(a);
+    if (aged(a) && calls[a].readyAt != calls[b].readyAt) return calls[a].readyAt < calls[b].readyAt;
+    if (!aged(a) && mine != other) return mine > other;
+    return earlier(calls[a], calls[b]);
+  }
   long double urgencyNow(std::uint32_t index, std::int32_t m, Nanos execThere, Nanos prefillThere) const {
     const NaiveCall& c = calls[index];
     const NaiveWorkflow& w = workflows[c.workflow];
     if (order == "fcfs") return static_cast<long double>(now - c.readyAt);
     if (order == "workflow-fcfs") return static_cast<long double>(now - w.arrival);
+    const auto late = [&] { return static_cast<long double>(now - deadline(c.workflow)); };
+    const auto remaining = [&] { return static_cast<long double>(mean(c) + tail(index)); };
+    if (order == "edf") return late();
+    if (order == "edf-path") return late() + static_cast<long double>(tail(index));
+    if (order == "llf") return late() + remaining();
+    if (order == "llf-call") {
+      // Minus the slack of the budget: (r + t_SLO) - now - t_comp
+      return -static_cast<long double>(c.readyAt + budget(index) - now - execThere);
+    }
+    if (order == "sjf") return static_cast<long double>(-execThere);
+    if (order == "srpt") return -remaining();
+    if (order == "stretch") return stretch(index);
+    if (order == "edf-alpha") {
+      // alpha* = 2: no workflow of these walks is closed
+      return static_cast<long double>(now - w.arrival - 2 * horizon(c.workflow));
+    }
     if (order == "urgency") {
       // U(t) = t_comp - (t_SLO - (t - r))
       return static_cast<long double>(execThere - (budget(index) - (now - c.readyAt)));
     }
+    REQUIRE(order == "ratio");
     Nanos projected = kNever;
     if (m >= 0) {
       projected = delta(c, static_cast<std::uint32_t>(m), prefillThere);
@@ -275,12 +438,11 @@ struct Naive {
   }
   std::int32_t mostUrgent(const std::vector<std::uint32_t>& waiting, std::int32_t m) const {
     std::int32_t best = -1;
-    long double bestKey = 0;
+    NaiveKey bestKey{};
     for (const std::uint32_t i : waiting) {
       const NaiveCall& c = calls[i];
-      const long double key = urgencyNow(i, m, m >= 0 ? c.exec : mean(c), c.prefill);
-      if (best < 0 || key > bestKey ||
-          (key == bestKey && earlier(c, calls[static_cast<std::uint32_t>(best)]))) {
+      const NaiveKey key = keyNow(i, m, m >= 0 ? c.exec : mean(c), c.prefill);
+      if (best < 0 || goesFirst(i, key, static_cast<std::uint32_t>(best), bestKey)) {
         best = static_cast<std::int32_t>(i);
         bestKey = key;
       }
@@ -324,16 +486,16 @@ struct Naive {
   double eftxp(std::uint32_t index, std::uint32_t m) const {
     const NaiveCall& c = calls[index];
     const NaiveInstance& i = instances[m];
-    const long double mine = urgencyNow(index, static_cast<std::int32_t>(m), exec(m, c), prefill(m, c));
+    const NaiveKey mine = keyNow(index, static_cast<std::int32_t>(m), exec(m, c), prefill(m, c));
     Nanos prefillAll = 0;
     Nanos prefillAhead = 0;
     std::int64_t kvAhead = 0;
     std::int64_t behind = 0;
     for (const std::uint32_t j : waitingOn(static_cast<std::int32_t>(m), c.model)) {
       const NaiveCall& other = calls[j];
-      const long double key = urgencyNow(j, static_cast<std::int32_t>(m), other.exec, other.prefill);
+      const NaiveKey key = keyNow(j, static_cast<std::int32_t>(m), other.exec, other.prefill);
       prefillAll += other.prefill;
-      if (key > mine || (key == mine && earlier(other, c))) {
+      if (goesFirst(j, key, index, mine)) {
         prefillAhead += other.prefill;
         kvAhead += need(other);
       } else {
@@ -464,6 +626,7 @@ struct Naive {
   void becomeReady(std::uint32_t i) {
     calls[i].life = Life::kReady;
     calls[i].readyAt = now;
+    tenantEvents.push_back({TenantEvent::kReady, i, 0});
     ready.push_back(i);
   }
   void reveal(NaiveCall c) {
@@ -526,9 +689,10 @@ struct Naive {
   }
   void finished(std::uint32_t i, std::int64_t output) {
     NaiveCall& c = calls[i];
+    tenantEvents.push_back({TenantEvent::kServed, i, output});
     end(i);
     const LatencyModel& m = latency(c.isolatedInstance);
-    c.isolatedEnd += decodeAlone(m, c.prompt, output) - decodeAlone(m, c.prompt, c.predicted);
+    c.isolatedEnd += decodeAlone(m, c.prompt, output) - decodeAlone(m, c.prompt, timed(c));
   }
   void setUp(std::uint32_t m, bool up, bool lost) {
     instances[m].up = up;
@@ -542,6 +706,8 @@ struct Naive {
         if (c.life == Life::kPrefilling) firstToken(i);
         c.life = Life::kReady;
         c.instance = -1;
+        tenantEvents.push_back({TenantEvent::kReturned, i, 0});
+        tenantEvents.push_back({TenantEvent::kReady, i, 0});
         ready.push_back(i);
       }
     }
@@ -571,6 +737,7 @@ struct Naive {
     NaiveCall& c = calls[i];
     NaiveInstance& m = instances[static_cast<std::uint32_t>(c.instance)];
     c.life = Life::kPrefilling;
+    tenantEvents.push_back({TenantEvent::kLeased, i, 0});
     m.prefillsEnd = std::max(m.prefillsEnd, now) + c.prefill;
     if (placement == "eftxp") {
       const double horizonMs = parameters[Parameter::kUtilisationMs];
@@ -597,7 +764,9 @@ struct Naive {
   std::vector<Expected> leases(const std::vector<std::uint32_t>& considered) {
     std::vector<Expected> decisions;
     if (binding == Binding::kAtReveal) {
-      for (const std::uint32_t m : considered) {
+      // By perm: with counters that all queues share it matters.
+      for (const std::uint32_t m : byPerm()) {
+        if (std::find(considered.begin(), considered.end(), m) == considered.end()) continue;
         for (;;) {
           const std::int32_t best = mostUrgent(
               waitingOn(static_cast<std::int32_t>(m), instances[m].spec.model), static_cast<std::int32_t>(m));
@@ -673,6 +842,17 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
   if (random.below(3) == 0) set(Parameter::kBeta, 0.01);
   if (random.below(3) == 0) set(Parameter::kUtilisationMs, 50);
   if (random.below(4) == 0) set(Parameter::kOvercommit, 0.75 + random.below(2) * 0.75);
+  if (random.below(3) == 0) set(Parameter::kBudgetMargin, 0.2);
+  if (random.below(3) == 0) set(Parameter::kOutputHigh, 0.3 + random.below(2) * 0.7);
+  if (random.below(2) == 0) {
+    set(Parameter::kInputWeight, 0.3);
+    set(Parameter::kOutputWeight, 5);
+  }
+  if (random.below(2) == 0) set(Parameter::kBucketMs, coarse ? 20 : 50);
+  // With ageing the first of a queue changes with time alone, which makes nobody look at it.
+  const bool ages = (how.binding == Binding::kAtReveal || how.roomy) && random.below(4) == 0;
+  if (ages) set(Parameter::kAgeingMs, 1 + random.below(20));
+  const bool everyInstance = how.everyInstance && (!ages || how.roomy);
   if (random.below(2) == 0) {
     const std::uint32_t size = 1 + random.below(4);
     for (std::uint32_t i = 0; i < size; ++i) {
@@ -694,7 +874,8 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
 
   // With a shared queue per model, which model is served first at one instant is not specified, and a
   // placement that remembers its choices would tell.
-  const bool remembers = how.placement == "round-robin" || how.placement == "workload-balanced-reference";
+  const bool remembers =
+      how.placement == "round-robin" || how.placement == "workload-balanced-reference" || how.order == "vtc";
   const std::uint32_t models = remembers && how.binding == Binding::kAtCredit ? 1 : 1 + random.below(2);
   const std::uint32_t count = models + random.below(7);
   const std::uint32_t largest = coarse ? 16 : 80;
@@ -740,9 +921,11 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
         if (random.below(5) == 0) w.remaining = random.below(20) * kMillisecond;
         w.templated = !naive.stages.empty() && random.below(3) != 0;
         w.left = naive.stages;
+        w.tenant = static_cast<std::uint16_t>(random.below(3));
         w.isolatedReady.assign(count, 0);
         const std::int16_t stages = w.templated ? 0 : -1;
-        REQUIRE(scheduler.openWorkflow(t, {w.ref, 0, stages, 0, w.deadline, w.remaining}) == Status::kOk);
+        REQUIRE(scheduler.openWorkflow(t, {w.ref, w.tenant, stages, 0, w.deadline, w.remaining}) ==
+                Status::kOk);
         naive.workflows.push_back(w);
       }
       const std::uint32_t batch = 1 + random.below(4);
@@ -755,6 +938,7 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
         c.stage = static_cast<std::uint16_t>(random.below(5));
         c.prompt = 1 + random.below(largest / 2);
         c.predicted = 1 + random.below(largest / 2);
+        c.high = c.predicted + random.below(largest / 2);
         if (random.below(6) == 0) c.declared = random.below(30) * kMillisecond;
         if (c.prompt > 1 && random.below(3) == 0) {
           c.cached[0] = {random.below(count), 1 + random.below(static_cast<std::uint32_t>(c.prompt - 1))};
@@ -773,7 +957,8 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
         e.model = c.model;
         e.sequences = 1;
         e.promptTokens = static_cast<std::uint32_t>(c.prompt);
-        e.predictedTokens = e.predictedHigh = static_cast<std::uint32_t>(c.predicted);
+        e.predictedTokens = static_cast<std::uint32_t>(c.predicted);
+        e.predictedHigh = static_cast<std::uint32_t>(c.high);
         e.cached[0] = c.cached[0];
         e.cached[1] = c.cached[1];
         e.remaining = c.declared;
@@ -833,7 +1018,7 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
     std::vector<std::uint32_t> considered;
     for (std::uint32_t m = 0; m < count; ++m) {
       const auto& touched = scheduler.touched();
-      if (how.everyInstance || std::find(touched.begin(), touched.end(), m) != touched.end())
+      if (everyInstance || std::find(touched.begin(), touched.end(), m) != touched.end())
         considered.push_back(m);
     }
     std::vector<Expected> expected = naive.leases(considered);
@@ -863,6 +1048,12 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
   return "";
 }
 
+bool isDynamic(std::string_view name) {
+  Order order;
+  REQUIRE(makeOrder(name, &order));
+  return std::visit([](const auto& o) { return std::decay_t<decltype(o)>::kDynamic; }, order);
+}
+
 void walkAll(const Walk& how, std::uint64_t seeds, Tally* tally) {
   std::uint32_t failures = 0;
   for (std::uint64_t seed = 0; seed < seeds; ++seed) {
@@ -885,8 +1076,8 @@ TEST_SUITE("policies against a naive scheduler") {
     for (const auto order : orderNames()) {
       for (const auto placement : placementNames()) {
         // Keys that do not move with time: no lease may depend on which instances an event happened to touch.
-        const bool dynamic = order == "ratio";
-        walkAll({std::string(order), std::string(placement), Binding::kAtReveal, !dynamic}, 40, &tally);
+        walkAll({std::string(order), std::string(placement), Binding::kAtReveal, !isDynamic(order)}, 20,
+                &tally);
       }
     }
     MESSAGE("placements " << tally.placements << ", leases " << tally.leases << ", waiting calls compared "
@@ -901,7 +1092,7 @@ TEST_SUITE("policies against a naive scheduler") {
     Tally tally;
     for (const auto order : orderNames()) {
       for (const auto placement : placementNames()) {
-        walkAll({std::string(order), std::string(placement), Binding::kAtCredit, true, true}, 40, &tally);
+        walkAll({std::string(order), std::string(placement), Binding::kAtCredit, true, true}, 20, &tally);
       }
     }
     MESSAGE("leases " << tally.leases);
@@ -910,9 +1101,10 @@ TEST_SUITE("policies against a naive scheduler") {
 
   TEST_CASE("at-credit: an instance never waits while the head of the queue fits its free KV") {
     Tally tally;
-    for (const char* order : {"fcfs", "workflow-fcfs", "urgency"}) {
+    for (const auto order : orderNames()) {
+      if (isDynamic(order)) continue;
       for (const auto placement : placementNames()) {
-        walkAll({order, std::string(placement), Binding::kAtCredit, true}, 40, &tally);
+        walkAll({std::string(order), std::string(placement), Binding::kAtCredit, true}, 15, &tally);
       }
     }
     MESSAGE("leases " << tally.leases);
@@ -1072,8 +1264,8 @@ TEST_SUITE("orders") {
   }
 
   TEST_CASE("equal keys go by workflow, then by reveal, never by slot") {
-    for (const char* order : {"fcfs", "workflow-fcfs", "urgency", "ratio"}) {
-      Bench b("round-robin", 0, {1}, order);
+    for (const auto order : orderNames()) {
+      Bench b("round-robin", 0, {1}, std::string(order).c_str());
       for (const std::uint32_t w : {1u, 2u}) {
         REQUIRE(b.scheduler.openWorkflow(0, {{w, 1}, 0, -1, 0, 1'000 * kSecond, -1}) == Status::kOk);
       }
@@ -1096,7 +1288,7 @@ TEST_SUITE("orders") {
         }
       }
       CAPTURE(order);
-      if (std::string(order) == "fcfs") CHECK(sequence == std::vector<std::uint32_t>{2, 4, 1, 3, 0, 5});
+      if (order == "fcfs") CHECK(sequence == std::vector<std::uint32_t>{2, 4, 1, 3, 0, 5});
       CHECK(sequence.size() == 6);
       // Inside a workflow the earlier revealed goes first.
       const auto at = [&](std::uint32_t slot) { return std::find(sequence.begin(), sequence.end(), slot); };

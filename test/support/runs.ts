@@ -83,6 +83,7 @@ export function scenario(seed: number, options: { maxSequences?: number } = {}):
       toolGapMs: Float64Array.from(gap),
       parentOffset: Uint32Array.from(parentOffset),
       parents: Uint32Array.from(parents),
+      tenant: Uint16Array.from({ length: workflows }, tenants(seed)),
     },
     cluster: {
       latencies,
@@ -92,11 +93,18 @@ export function scenario(seed: number, options: { maxSequences?: number } = {}):
   }
 }
 
+function tenants(seed: number): () => number {
+  const next = random(seed + 77_777)
+  return () => Math.floor(next() * 3)
+}
+
 export const ORDERS = native.orders
 export const PLACEMENTS = native.placements
 
-/** Every order × placement × binding × knowledge, spread over seeds. */
-export function policy(seed: number): Pick<NativeRun, 'order' | 'placement' | 'binding' | 'knowledge'> {
+/** Every order × placement × binding × knowledge, spread over seeds; every fourth with ageing. */
+export function policy(
+  seed: number,
+): Pick<NativeRun, 'order' | 'placement' | 'binding' | 'knowledge' | 'parameters'> {
   const next = random(seed * 7919 + 1)
   const pick = <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)]!
   return {
@@ -104,6 +112,7 @@ export function policy(seed: number): Pick<NativeRun, 'order' | 'placement' | 'b
     placement: pick(PLACEMENTS),
     binding: pick(['at-reveal', 'at-credit'] as const),
     knowledge: pick(['online', 'template', 'declared', 'oracle'] as const),
+    parameters: next() < 0.25 ? { ageingMs: 500, budgetMargin: 0.1 } : {},
   }
 }
 

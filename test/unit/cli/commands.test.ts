@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { native } from '../../../lib/native.ts'
 import { laxity, start } from './shared.ts'
 
 interface Tune {
@@ -36,6 +37,14 @@ describe('the command line', () => {
     const bare = await laxity()
     assert.equal(bare.status, 0)
     for (const command of commands) assert.match(bare.stdout, new RegExp(`^  ${command} `, 'm'))
+  })
+
+  it('names every order and placement in the help of what runs them', async () => {
+    for (const command of ['tune', 'simulate']) {
+      const { stdout } = await laxity(command, '--help')
+      assert.ok(stdout.includes(`\nOrders: ${native.orders.join(', ')}\n`), stdout)
+      assert.ok(stdout.includes(`\nPlacements: ${native.placements.join(', ')}\n`), stdout)
+    }
   })
 
   it('tune --json prints one document of the documented shape, the same for any number of workers', async () => {

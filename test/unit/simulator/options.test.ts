@@ -41,6 +41,7 @@ describe('options of a run', () => {
     )
     assert.deepEqual([checked.tieSeed, checked.compat, checked.laws], [0, 'none', false])
     assert.deepEqual(checked.parameters, {})
+    assert.equal(checked.template, 'mean')
     assert.equal(read({ feedback: 'lease' }).lookahead, 1)
     assert.equal(read({ placement: 'global-queue' }).policy.binding, 'at-credit')
   })
@@ -87,6 +88,7 @@ describe('options of a run', () => {
     [{ beta: 0 }, /`beta`/],
     [{ sloScale: 0 }, /`sloScale`/],
     [{ lookahead: 1 }, /`lookahead` needs feedback "lease"/],
+    [{ template: 'worst' }, /Unknown template "worst" \(known: mean, pessimistic\)/],
     [{ knowledge: 'all' }, /Unknown knowledge "all" \(known: online, template, declared, oracle\)/],
     [{ mode: 'chunked' }, /Unknown mode "chunked"/],
     [{ workers: -1 }, /`workers`/],

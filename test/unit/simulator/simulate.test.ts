@@ -111,6 +111,26 @@ describe('simulate', () => {
     })
   })
 
+  it('expects more of a pessimistic template and derives the same SLOs from the mean one', async () => {
+    const chess = await chessTrace({ workflows: 40, preset: 3, seed: 1 })
+    const options: SimulateOptions = { trace: chess, cluster: 'hexgen-hetero-2', perCall: true, rate: 1 }
+    const mean = await simulate(options)
+    const pessimistic = await simulate({ ...options, template: 'pessimistic' })
+    assert.deepEqual(pessimistic.baseMs, mean.baseMs)
+    assert.notDeepEqual(pessimistic.perCall, mean.perCall)
+    // Where nothing is told of the future, and where no order asks for it, the template does not matter.
+    for (const without of [{ knowledge: 'online' }, { order: 'fcfs', placement: 'round-robin' }] as const) {
+      const a = await simulate({ ...options, ...without })
+      const b = await simulate({ ...options, ...without, template: 'pessimistic' })
+      assert.deepEqual(b.perCall, a.perCall)
+    }
+    const plain = chains([[{ prompt: 10, output: 2 }]])
+    await assert.rejects(simulate({ trace: plain, cluster, template: 'pessimistic' }), {
+      code: 'ERR_LAXITY_OPTION',
+      message: /`template` "pessimistic" needs a trace that ships one/,
+    })
+  })
+
   it('names a bad row of a table', async () => {
     const bad = chains([[{ prompt: 10, output: 2 }], [{ prompt: 10, output: 2 }, { prompt: 0, output: 2 }]]) // biome-ignore format: one line
     for (const workers of [0, 1]) {
