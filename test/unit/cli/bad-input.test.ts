@@ -51,7 +51,7 @@ describe('bad input on the command line', () => {
     ['no workflows', HEADER, 'ERR_LAXITY_EMPTY', /no workflows/],
     [
       'a bad row of Azure',
-      'TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03,-5,1\n',
+      'TIMESTAMP,ContextTokens,GeneratedTokens\n2024-03-01 12:00:03,-5,1\n',
       'ERR_LAXITY_FIELD',
       /:2: ContextTokens: .*"-5"/,
     ],

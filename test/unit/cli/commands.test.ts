@@ -184,7 +184,7 @@ describe('the command line', () => {
 
   it('convert reads the formats of others, and gives JSONL that means the same', async () => {
     const csv = join(folder, 'azure.csv')
-    const rows = ['2023-11-16 18:17:03.5,48,10', '2023-11-16 18:17:04,31,8']
+    const rows = ['2024-03-01 12:00:03.5,48,10', '2024-03-01 12:00:04,31,8']
     writeFileSync(csv, ['TIMESTAMP,ContextTokens,GeneratedTokens', ...rows].join('\r\n'))
     const azure = await laxity('convert', csv, '-')
     assert.deepEqual([azure.status, azure.stderr], [0, ''])

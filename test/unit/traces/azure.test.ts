@@ -21,10 +21,7 @@ describe("Azure's traces", () => {
     const square = mean(gaps.map((own) => (own - gap) ** 2))
     assert.equal((Math.sqrt(square) / gap).toFixed(1), '13.2')
     assert.equal(Math.round(arrivalMs!.at(-1)! / 1000), 3436)
-    assert.deepEqual(
-      [promptTokens[0], outputTokens[0], promptTokens[8818], outputTokens[8818]],
-      [4808, 10, 549, 173],
-    )
+    assert.deepEqual([Math.max(...promptTokens), Math.max(...outputTokens)], [7437, 1899])
     const written = await readText([...traceLines(table)].join(''))
     assert.deepEqual(contentOf(written), contentOf(table))
   })
@@ -32,13 +29,13 @@ describe("Azure's traces", () => {
   it('keeps arrivals to 100 ns, from the earliest row on, in any order of rows and columns', async () => {
     const table = await readText(
       csv(
-        '2023-11-16 18:17:03.9799600,4808,10',
-        '2023-11-16 18:17:04.0319601,3180,8',
-        '2023-11-16 18:17:02.9799600,5,6',
+        '2024-03-01 12:00:03.2500000,1500,10',
+        '2024-03-01 12:00:03.3020001,3000,8',
+        '2024-03-01 12:00:02.2500000,5,6',
       ),
     )
     assert.deepEqual([...table.columns.arrivalMs!], [0, 1000, 1052.0001])
-    assert.deepEqual([...table.columns.promptTokens], [5, 4808, 3180])
+    assert.deepEqual([...table.columns.promptTokens], [5, 1500, 3000])
     const text =
       'GeneratedTokens,"TIMESTAMP",ContextTokens\n7, "2024-02-29T23:59:59Z" ,"9"\n\n1,2024-03-01 01:00:00+01:00,2\n'
     const other = await readText(text, { format: 'azure' })
@@ -48,14 +45,14 @@ describe("Azure's traces", () => {
   })
 
   it('reads any chunking alike, gzipped or not, with a byte order mark or blank lines', async () => {
-    const text = csv('2023-11-16 18:17:03.5,10,1', '2023-11-16 18:17:04,20,2', '')
+    const text = csv('2024-03-01 12:00:03.5,10,1', '2024-03-01 12:00:04,20,2', '')
     const expected = contentOf(await readText(text))
     for (const bytes of [Buffer.from(text), Buffer.from(`\ufeff\n${text}`), gzipSync(text)]) {
       for (const size of [1, 2, 7, 64]) assert.deepEqual(contentOf(await readInChunks(bytes, size)), expected)
     }
   })
 
-  const good = '2023-11-16 18:17:03.5,10,1'
+  const good = '2024-03-01 12:00:03.5,10,1'
   const bad: [
     title: string,
     text: string,
@@ -64,13 +61,13 @@ describe("Azure's traces", () => {
     message: RegExp,
   ][] = [
     ['no rows', HEADER, 'EMPTY', 't', /no workflows/],
-    ['a missing field', csv(good, '2023-11-16 18:17:03.5,10'), 'SYNTAX', 't:3', /Expected 3 fields, got 2/],
-    ['one field too many', csv('2023-11-16 18:17:03.5,1,0,1'), 'SYNTAX', 't:2', /got 4/],
-    ['no tokens', csv('2023-11-16 18:17:03,0,1'), 'FIELD', 't:2: ContextTokens', /got 0 \(number\)/],
-    ['negative tokens', csv('2023-11-16 18:17:03,1,-1'), 'FIELD', 't:2: GeneratedTokens', /got "-1"/],
-    ['fractional tokens', csv('2023-11-16 18:17:03,1.5,1'), 'FIELD', 't:2: ContextTokens', /got "1.5"/],
-    ['huge tokens', csv('2023-11-16 18:17:03,100000001,1'), 'FIELD', 't:2: ContextTokens', /100000001/],
-    ['an empty field', csv('2023-11-16 18:17:03,,1'), 'FIELD', 't:2: ContextTokens', /got ""/],
+    ['a missing field', csv(good, '2024-03-01 12:00:03.5,10'), 'SYNTAX', 't:3', /Expected 3 fields, got 2/],
+    ['one field too many', csv('2024-03-01 12:00:03.5,1,0,1'), 'SYNTAX', 't:2', /got 4/],
+    ['no tokens', csv('2024-03-01 12:00:03,0,1'), 'FIELD', 't:2: ContextTokens', /got 0 \(number\)/],
+    ['negative tokens', csv('2024-03-01 12:00:03,1,-1'), 'FIELD', 't:2: GeneratedTokens', /got "-1"/],
+    ['fractional tokens', csv('2024-03-01 12:00:03,1.5,1'), 'FIELD', 't:2: ContextTokens', /got "1.5"/],
+    ['huge tokens', csv('2024-03-01 12:00:03,100000001,1'), 'FIELD', 't:2: ContextTokens', /100000001/],
+    ['an empty field', csv('2024-03-01 12:00:03,,1'), 'FIELD', 't:2: ContextTokens', /got ""/],
     ['a day that does not exist', csv('2023-02-30 18:17:03,1,1'), 'FIELD', 't:2: TIMESTAMP', /2023-02-30/],
     ['an hour that does not exist', csv('2023-02-03 24:17:03,1,1'), 'FIELD', 't:2: TIMESTAMP', /24:17/],
     ['a number for a time', csv(good, '12345,1,1'), 'FIELD', 't:3: TIMESTAMP', /got "12345"/],
