@@ -10,14 +10,18 @@ import { count, duration, percent, significant } from './units.ts'
 export function sweepReport(result: SweepResult): string {
   const best = result.points.findIndex((point) => point.alpha === result.best.alpha)
   const objective = objectiveOf(result)
-  const curve = chart({
-    x: result.points.map((point) => point.alpha),
-    y: result.points.map(objective.value),
-    marked: best,
-    format: objective.format,
-    xName: 'alpha',
-    yName: objective.title,
-  })
+  // A line over what was eliminated would show what was not measured.
+  const curve =
+    result.eliminated.length > 0
+      ? ''
+      : chart({
+          x: result.points.map((point) => point.alpha),
+          y: result.points.map(objective.value),
+          marked: best,
+          format: objective.format,
+          xName: 'alpha',
+          yName: objective.title,
+        })
   const parts = [
     heading(result),
     pointTable(result),
