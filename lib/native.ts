@@ -23,6 +23,9 @@ export interface NativeAddon {
   chessSize(options: ChessOptions): { workflows: number; calls: number; edges: number }
   /** Fills columns allocated with the sizes of `chessSize`. Stage ids follow CHESS_STAGES in lib/traces/chess.ts. */
   chessFill(options: ChessOptions, columns: TraceColumns): void
+  /** The same for a MAC-SQL-like workload; stage ids follow MAC_SQL_STAGES in lib/traces/mac-sql.ts. */
+  macSqlSize(options: MacSqlOptions): { workflows: number; calls: number; edges: number }
+  macSqlFill(options: MacSqlOptions, columns: TraceColumns): void
 
   /** Mean, its 95 % Student-t interval and the two-sided p value of the paired differences a − b (n ≥ 2). */
   pairedT(a: Float64Array, b: Float64Array): { mean: number; low: number; high: number; p: number }
@@ -51,6 +54,11 @@ export interface ChessOptions {
   workflows: number
   /** Which published trace's statistics to follow (HexGen-Flow traces 1, 2, 3). */
   preset: 1 | 2 | 3
+  seed: number
+}
+
+export interface MacSqlOptions {
+  workflows: number
   seed: number
 }
 
@@ -103,7 +111,14 @@ export interface NativeCluster {
 export type Binding = 'at-reveal' | 'at-credit'
 export type Feedback = 'boundary' | 'lease'
 export type Knowledge = 'online' | 'template' | 'declared' | 'oracle'
-export type Arrivals = 'poisson' | 'fixed' | 'trace'
+export type Arrivals = 'poisson' | 'fixed' | 'trace' | 'gamma' | 'bursts'
+
+/** From `fromMs` on and for `lengthMs`, `factor` times the rate. */
+export interface RateStep {
+  fromMs: number
+  lengthMs: number
+  factor: number
+}
 
 /** A policy and what it may know. */
 export interface NativePolicy {
@@ -135,6 +150,14 @@ export interface NativeRun extends NativePolicy {
   template?: 'mean' | 'pessimistic'
   /** Assert the conservation laws at every event (slow). */
   laws: boolean
+  /** For `gamma`: coefficient of variation of the gaps. */
+  cv?: number
+  /** For `bursts`: mean workflows per burst, and the gap inside one. */
+  burstSize?: number
+  burstGapMs?: number
+  rateStep?: RateStep
+  /** SLO scale by tenant, in place of `sloScale`. */
+  tenantScales?: readonly number[]
 }
 
 export interface NativeOutputs {
@@ -153,6 +176,8 @@ export interface NativeOutputs {
   /** [scales] in, [scales] out: share of workflows within scale × base. */
   scales?: Float64Array
   attainment?: Float64Array
+  /** [tenants × TENANT_COLUMNS] of lib/simulator/tenants.ts. */
+  tenants?: Float64Array
   /** Int32 over shared memory: [0] ≠ 0 asks the run to stop, [1] counts finished workflows. */
   control?: Int32Array
 }

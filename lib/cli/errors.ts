@@ -4,6 +4,10 @@ import type { LaxityError } from '../errors.ts'
 const FLAGS: Readonly<Record<string, string>> = {
   alphas: 'alpha',
   sloScale: 'slo-scale',
+  burstSize: 'burst-size',
+  burstGapMs: 'burst-gap-ms',
+  rateStep: 'rate-step',
+  tenantSplit: 'tenant-split',
 }
 
 /** One line for people: `MESSAGE [CODE]`, with flags in place of the API's option names. */

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
 import { loadAddon } from '../load-addon.ts'
 import type { RunOptions } from '../simulator/options.ts'
+import { FORMAT_HELP } from './trace.ts'
 
 const DEFAULT_CLUSTER = 'hexgen-hetero-2'
 
@@ -23,6 +24,13 @@ export interface Flags {
   workers?: unknown
   seed?: unknown
   json?: boolean
+  cv?: unknown
+  burstSize?: unknown
+  burstGapMs?: unknown
+  rateStep?: string
+  tenants?: string
+  tenantSplit?: string
+  format?: string
 }
 
 /** Numbers become numbers; anything else stays text, so that the message about it shows what was typed. */
@@ -39,7 +47,10 @@ export function addRunFlags(command: Command): Command {
       DEFAULT_CLUSTER,
     )
     .option('--rate <n>', 'workflows per second (default: 0.5)', numeric)
-    .option('--arrivals <kind>', 'poisson, fixed or trace (default: trace where it has them, else poisson)')
+    .option(
+      '--arrivals <kind>',
+      'poisson, gamma, bursts, fixed or trace (default: trace where it has them, else poisson)',
+    )
     .option('--policy <name>', 'preset of order, placement and binding: vllm, hexgen-flow, laxity')
     .option('--order <name>', 'queue order (default: urgency)')
     .option('--placement <name>', 'placement (default: workload-balanced)')
@@ -60,6 +71,16 @@ export function addRunFlags(command: Command): Command {
     .option('--workers <n>', 'threads; 0 = none (default: none for small jobs, else cores − 1)', numeric)
     .option('--seed <n>', 'seed of the arrivals (default: 1)', numeric)
     .addOption(new Option('--json', 'one JSON document on standard output'))
+    .option('--cv <n>', 'with --arrivals gamma: coefficient of variation of the gaps (default: 2)', numeric)
+    .option('--burst-size <n>', 'with --arrivals bursts: mean workflows per burst (default: 20)', numeric)
+    .option('--burst-gap-ms <n>', 'with --arrivals bursts: gap inside a burst (default: 60)', numeric)
+    .option('--rate-step <from:length:factor>', 'from ms on and for ms, factor times the rate')
+    .option('--tenants <list>', 'name=scale@share,…: tenants, their SLO scales and parts of the workflows')
+    .option(
+      '--tenant-split <how>',
+      'blocks, interleaved or trace (default: trace where it names several, else blocks)',
+    )
+    .option('--format <name>', FORMAT_HELP)
     .addHelpText('after', registeredNames)
 }
 
@@ -77,6 +98,7 @@ function registeredNames(): string {
 export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> {
   const { rate, arrivals, policy, beta, order, placement, binding } = flags
   const { mode, knowledge, template, feedback, sloScale, workers, seed } = flags
+  const { cv, burstSize, burstGapMs, rateStep, tenants, tenantSplit } = flags
   const options: Partial<Record<keyof RunOptions, unknown>> = {
     rate,
     arrivals,
@@ -92,6 +114,12 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
     sloScale,
     workers,
     seed,
+    cv,
+    burstSize,
+    burstGapMs,
+    rateStep,
+    tenants,
+    tenantSplit,
   }
   return options as Omit<RunOptions, 'trace' | 'cluster'>
 }

@@ -4,7 +4,7 @@ import type { Context } from './context.ts'
 import { addRunFlags, numeric } from './options.ts'
 import type { ReplayFlags } from './replay.ts'
 import type { SimulateFlags } from './simulate.ts'
-import { TRACE_HELP } from './trace.ts'
+import { FORMAT_HELP, TRACE_HELP } from './trace.ts'
 import type { TuneFlags } from './tune.ts'
 
 /** The command line. Commands load what they need when they run, so that help is immediate. */
@@ -32,12 +32,15 @@ export function createProgram(context: Context): Command {
     .option('--alpha <grid>', 'from:to:step, or a list (default: 0:1:0.1)')
     .option('--replications <n>', 'streams of arrivals per alpha (default: 16)', numeric)
     .option('--objective <name>', 'p95, p99, mean, sloScale95 or attainment@SCALE (default: p95)')
+    .option('--search <kind>', 'grid, or halving: more replications for the better half (default: grid)')
     .addHelpText(
       'after',
       examples([
         'tune trace.json',
         'tune trace.jsonl.gz --cluster my-cluster.json --arrivals trace',
         'tune chess:3 --rate 1 --alpha 0:0.5:0.05 --objective attainment@5 --json',
+        'tune chess:3 --search halving --arrivals bursts --burst-size 20 --burst-gap-ms 60',
+        'tune mac-sql --rate 5 --arrivals gamma --cv 2',
       ]),
     )
     .action(async (trace: string, flags: TuneFlags) => {
@@ -61,6 +64,8 @@ export function createProgram(context: Context): Command {
         'simulate trace.json --alpha 0.2',
         'simulate chess:3 --policy vllm --rate 1 --mix',
         'simulate chess:1:20 --log run.jsonl --per-workflow --json',
+        'simulate chess:3 --tenants relaxed=2,strict=1',
+        'simulate conversation_trace.jsonl.gz --format mooncake-chains',
       ]),
     )
     .action(async (trace: string, flags: SimulateFlags) => {
@@ -73,10 +78,19 @@ export function createProgram(context: Context): Command {
     .description('Write a trace as laxity JSONL (gzipped where the name ends in .gz).')
     .argument('<in>', TRACE_HELP)
     .argument('<out>', 'file, or - for standard output')
-    .addHelpText('after', examples(['convert trace.json trace.jsonl.gz', 'convert chess:2:1000 -']))
-    .action(async (input: string, output: string) => {
+    .option('--format <name>', FORMAT_HELP)
+    .addHelpText(
+      'after',
+      examples([
+        'convert trace.json trace.jsonl.gz',
+        'convert chess:2:1000 -',
+        'convert AzureLLMInferenceTrace_code.csv azure.jsonl.gz',
+        'convert conversation_trace.jsonl chains.jsonl --format mooncake-chains',
+      ]),
+    )
+    .action(async (input: string, output: string, flags: { format?: string }) => {
       const { convert } = await import('./convert.ts')
-      await convert(input, output, context)
+      await convert(input, output, flags, context)
     })
 
   program

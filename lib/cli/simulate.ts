@@ -29,7 +29,7 @@ export async function simulateCommand(
   try {
     result = await simulate({
       ...runOptions(flags),
-      trace: () => openTrace(argument, context.signal),
+      trace: () => openTrace(argument, context.signal, flags.format),
       cluster: flags.cluster,
       signal: context.signal,
       onProgress: bar.update,
@@ -60,6 +60,8 @@ export function simulateJson(
     cluster: cluster.name,
     metrics,
     counts,
+    ...(result.tenants.length > 0 && { tenants: result.tenants, fairness: result.fairness }),
+    ...(Object.keys(result.arrivalShape).length > 0 && { arrivalShape: result.arrivalShape }),
     ...(flags.perWorkflow && { perWorkflow: [...result.workflows()] }),
     ...(flags.mix && { mix: result.stageMix() }),
     timing,

@@ -1,6 +1,7 @@
 import type { SimulationResult } from '../simulator/result.ts'
 import { policyLine } from './sweep-report.ts'
 import { table } from './table.ts'
+import { tenantTable } from './tenant-table.ts'
 import { count, duration, significant } from './units.ts'
 
 /** A simulation for people. */
@@ -9,6 +10,7 @@ export function simulationReport(
   show: { perWorkflow: boolean; mix: boolean },
 ): string {
   const parts = [heading(result), metricTable(result)]
+  if (result.fairness !== undefined) parts.push(tenantTable(result.tenants, result.fairness))
   if (show.mix) parts.push(mixTable(result))
   if (show.perWorkflow) parts.push(workflowTable(result))
   parts.push(`Simulated in ${duration(result.timing.cpuMs)}.`)

@@ -13,6 +13,7 @@ import type { Progress } from './options.ts'
 import { defaultWorkers, leasePool } from './pool.ts'
 import type { Prepared } from './prepare.ts'
 import { abortedError, batchError } from './status.ts'
+import { readTenants, TENANT_COLUMNS, type TenantMetrics } from './tenants.ts'
 
 /** Cost of a simulated call, for choosing where a batch runs; results never depend on it. */
 const MS_PER_CALL = 0.0004
@@ -40,6 +41,8 @@ export interface BatchResult {
   /** Attainment of a run at scale number `scale`. */
   attainment(run: number, scale: number): number
   value(run: number, column: Column): number
+  /** By tenant; empty where there is but one. */
+  tenants(run: number): TenantMetrics[]
 }
 
 let setups = 0
@@ -53,6 +56,7 @@ export async function runBatch(prepared: Prepared, options: BatchOptions): Promi
   const workers = options.workers ?? (runMs * runs < INLINE_MS ? 0 : defaultWorkers())
 
   const width = COLUMNS.length
+  const tenantWidth = prepared.tenants.length > 1 ? prepared.tenants.length * TENANT_COLUMNS.length : 0
   const chunk: Chunk = {
     setup: { id: ++setups, columns: trace.columns, cluster: prepared.nativeCluster },
     base: prepared.run,
@@ -64,6 +68,7 @@ export async function runBatch(prepared: Prepared, options: BatchOptions): Promi
     finished: sharedInts(1),
     ...(options.outputs && { outputs: options.outputs }),
     ...(options.record && { record: true }),
+    ...(tenantWidth > 0 && { tenantWidth, tenants: sharedDoubles(runs * tenantWidth) }),
   }
   const fail = (answer: ChunkResult): Error => {
     if (signal?.aborted || answer.status === CANCELLED) return abortedError(signal)
@@ -81,6 +86,10 @@ export async function runBatch(prepared: Prepared, options: BatchOptions): Promi
     log,
     attainment: (run, scale) => chunk.attainment[run * scales.length + scale]!,
     value: (run, column) => chunk.rows[run * width + COLUMNS.indexOf(column)]!,
+    tenants: (run) => {
+      const rows = chunk.tenants?.subarray(run * tenantWidth, (run + 1) * tenantWidth)
+      return rows === undefined ? [] : readTenants(rows, prepared.tenants)
+    },
   }
 }
 

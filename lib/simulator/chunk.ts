@@ -42,6 +42,10 @@ export interface Chunk {
   finished: Int32Array
   /** Further columns of a batch of one run. */
   outputs?: NativeOutputs
+  /** [runs × tenants × TENANT_COLUMNS], where the trace has several tenants. */
+  tenants?: Float64Array
+  /** Numbers of one run in `tenants`. */
+  tenantWidth?: number
   /** Record the log (a batch of one run). */
   record?: boolean
 }
@@ -128,6 +132,9 @@ function tryVariant(native: NativeAddon, cache: Cache, chunk: Chunk, variant: Va
   const curve = attainment.subarray(row * scales.length, (row + 1) * scales.length)
   const outputs: NativeOutputs = { ...chunk.outputs, control }
   if (scales.length > 0) Object.assign(outputs, { scales, attainment: curve })
+
+  const width = chunk.tenantWidth ?? 0
+  if (chunk.tenants !== undefined) outputs.tenants = chunk.tenants.subarray(row * width, (row + 1) * width)
 
   const answer: ChunkResult = { status: 0 }
   let result: ReturnType<NativeSimulator['run']>

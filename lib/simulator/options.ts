@@ -1,7 +1,8 @@
 import type { ClusterConfig } from '../cluster/config.ts'
-import type { Arrivals, Binding, Feedback, Knowledge } from '../native.ts'
+import type { Arrivals, Binding, Feedback, Knowledge, RateStep } from '../native.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { Policy } from './policies.ts'
+import type { TenantOptions, TenantSplit } from './read-tenants.ts'
 
 export interface Progress {
   doneRuns: number
@@ -64,6 +65,18 @@ export interface RunOptions {
   signal?: AbortSignal | undefined
   /** Called at most about ten times a second. */
   onProgress?: ((progress: Progress) => void) | undefined
+  /** With arrivals `gamma`: coefficient of variation of the gaps, 0.01 to 100; default 2. */
+  cv?: number | undefined
+  /** With arrivals `bursts`: mean workflows per burst (geometric, Poisson bursts), 1 to 10⁶; default 20. */
+  burstSize?: number | undefined
+  /** With arrivals `bursts`: time between the workflows of one burst, 0 to 10⁹ ms; default 60. */
+  burstGapMs?: number | undefined
+  /** Generated arrivals come at `factor` times the rate from `fromMs` on and for `lengthMs`; or `fromMs:lengthMs:factor`. */
+  rateStep?: RateStep | string | undefined
+  /** Tenants and their SLO scales, as a list or as `name=scale@share,…`; default: those of the trace, with `sloScale`. */
+  tenants?: readonly TenantOptions[] | string | undefined
+  /** Default `trace` where the trace names several tenants and no share is given, else `blocks`. */
+  tenantSplit?: TenantSplit | undefined
 }
 
 export interface SimulateOptions extends RunOptions {
@@ -102,6 +115,12 @@ const RUN_KEYS = [
   'workers',
   'signal',
   'onProgress',
+  'cv',
+  'burstSize',
+  'burstGapMs',
+  'rateStep',
+  'tenants',
+  'tenantSplit',
 ] as const satisfies readonly (keyof RunOptions)[]
 
 export const SIMULATE_KEYS: readonly string[] = [

@@ -6,8 +6,11 @@ import { LaxityError } from '../errors.ts'
 import type { NativeAddon, NativeCluster, NativeRun } from '../native.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { RunOptions } from './options.ts'
+import { addStepProblem } from './read-arrivals.ts'
 import type { CheckedOptions } from './read-options.ts'
+import { assignTenants } from './read-tenants.ts'
 import { abortedError } from './status.ts'
+import type { TenantName } from './tenants.ts'
 import type { OptionReader } from './validate.ts'
 
 const DEFAULT_RATE = 0.5
@@ -20,6 +23,8 @@ export interface Prepared {
   nativeCluster: NativeCluster
   /** Replication 0, no alpha. */
   run: NativeRun
+  /** By tenant id. */
+  tenants: readonly TenantName[]
 }
 
 /**
@@ -37,11 +42,13 @@ export async function prepare(
   problems.throwIfAny()
   if (checked.signal?.aborted) throw abortedError(checked.signal)
 
-  const trace = await readTable(source!, checked.signal)
-  if (trace.workflows === 0 || trace.calls === 0) {
-    throw new LaxityError('ERR_LAXITY_EMPTY', 'The trace has no calls', trace.source)
+  const table = await readTable(source!, checked.signal)
+  if (table.workflows === 0 || table.calls === 0) {
+    throw new LaxityError('ERR_LAXITY_EMPTY', 'The trace has no calls', table.source)
   }
+  const { trace, tenants, scales } = assignTenants(reader, checked.tenants, table, checked.sloScale)
   const run = completeRun(reader, checked, trace)
+  if (scales !== undefined) run.tenantScales = scales
   let nativeCluster: NativeCluster | undefined
   try {
     nativeCluster = bindCluster(cluster!, trace)
@@ -52,7 +59,7 @@ export async function prepare(
     problems.absorb(error)
   }
   problems.throwIfAny()
-  return { native, trace, cluster: cluster!, nativeCluster: nativeCluster!, run }
+  return { native, trace, cluster: cluster!, nativeCluster: nativeCluster!, run, tenants }
 }
 
 async function readCluster(reader: OptionReader): Promise<ResolvedCluster | undefined> {
@@ -110,6 +117,9 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
   if (arrivals === 'trace' && !recorded) {
     reader.add('`arrivals` "trace" needs a trace that records arrivals', 'arrivals')
   }
+  if (arrivals === 'trace' && checked.arrivals === undefined && checked.shape.rateStep !== undefined) {
+    addStepProblem(reader)
+  }
   return {
     ...policy,
     feedback: checked.feedback,
@@ -126,6 +136,7 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
     sloBase,
     compat: checked.compat,
     laws: checked.laws,
+    ...checked.shape,
   }
 }
 

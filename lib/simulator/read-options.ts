@@ -3,6 +3,8 @@ import type { Arrivals, Binding, Feedback, Knowledge } from '../native.ts'
 import { hint } from '../report/near.ts'
 import type { Progress } from './options.ts'
 import { defaultBinding, POLICY_PRESETS, type Policy } from './policies.ts'
+import { ARRIVALS, type ArrivalShape, readArrivalShape } from './read-arrivals.ts'
+import { type CheckedTenants, readTenantOptions } from './read-tenants.ts'
 import type { OptionReader } from './validate.ts'
 
 /** Names that the core registers. */
@@ -33,6 +35,8 @@ export interface CheckedOptions {
   workers: number | undefined
   signal: AbortSignal | undefined
   onProgress: ((progress: Progress) => void) | undefined
+  shape: ArrivalShape
+  tenants: CheckedTenants | undefined
 }
 
 const BINDINGS = ['at-reveal', 'at-credit'] as const
@@ -53,7 +57,7 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
       'lookahead',
     )
   }
-  const arrivals = reader.oneOf('arrivals', ['poisson', 'fixed', 'trace'] as const, undefined)
+  const arrivals = reader.oneOf('arrivals', ARRIVALS, undefined)
   const rate = reader.positive('rate', undefined, MOST_PER_SECOND)
   if (arrivals === 'trace' && rate !== undefined) {
     reader.add('`rate` has no meaning with the arrivals of the trace: leave one of them out', 'rate')
@@ -77,6 +81,8 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
     workers: reader.whole('workers', undefined, 0, MOST_WORKERS),
     signal: reader.signal(),
     onProgress: reader.callback('onProgress'),
+    shape: readArrivalShape(reader, arrivals),
+    tenants: readTenantOptions(reader),
   }
 }
 

@@ -3,7 +3,9 @@ import { expected, LaxityError } from '../errors.ts'
 import type { Arrivals, Feedback, Knowledge, NativeCluster, NativeRun } from '../native.ts'
 import { callId, type TraceTable, workflowId } from '../traces/table.ts'
 import type { Policy } from './policies.ts'
+import type { ArrivalShape } from './read-arrivals.ts'
 import { type StageMix, stageMix } from './stage-mix.ts'
+import { type Fairness, fairnessOf, type TenantMetrics } from './tenants.ts'
 
 /** Names and definitions as in the design's validation reference, section 5. */
 export interface Metrics {
@@ -40,6 +42,8 @@ export interface WorkflowRow {
   baseMs: number
   /** latency / base: the smallest SLO scale it meets. */
   scale: number
+  /** Where the trace has several tenants. */
+  tenant?: string
 }
 
 export interface CallRow {
@@ -94,6 +98,8 @@ export interface SimulationData {
   log: Uint8Array | undefined
   logHeader: LogHeader | undefined
   timing: { wallMs: number; cpuMs: number; workers: number }
+  tenants: readonly TenantMetrics[]
+  arrivalShape: ArrivalShape
 }
 
 export class SimulationResult {
@@ -115,6 +121,12 @@ export class SimulationResult {
   /** What replay needs beside the log. */
   readonly logHeader: LogHeader | undefined
   readonly timing: { readonly wallMs: number; readonly cpuMs: number; readonly workers: number }
+  /** What each tenant got; empty where there is but one. */
+  readonly tenants: readonly TenantMetrics[]
+  /** Over the tenants; undefined where there is but one. */
+  readonly fairness: Fairness | undefined
+  /** Parameters of generated arrivals beside their rate. */
+  readonly arrivalShape: ArrivalShape
 
   constructor(data: SimulationData) {
     this.trace = data.trace
@@ -133,6 +145,9 @@ export class SimulationResult {
     this.log = data.log
     this.logHeader = data.logHeader
     this.timing = data.timing
+    this.tenants = data.tenants
+    this.fairness = data.tenants.length > 0 ? fairnessOf(data.tenants) : undefined
+    this.arrivalShape = data.arrivalShape
   }
 
   /** @throws LaxityError ERR_LAXITY_OPTION where there is no such workflow. */
@@ -150,6 +165,9 @@ export class SimulationResult {
       latencyMs,
       baseMs,
       scale: latencyMs / baseMs,
+      ...(this.tenants.length > 0 && {
+        tenant: this.trace.tenants[this.trace.columns.tenant?.[index] ?? 0]!,
+      }),
     }
   }
 

@@ -94,6 +94,8 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
         }
       : undefined,
     timing: { wallMs: performance.now() - started, cpuMs: value('cpuMs'), workers: batch.workers },
+    tenants: batch.tenants(0),
+    arrivalShape: checked.shape,
   })
 }
 

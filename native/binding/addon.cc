@@ -74,6 +74,8 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("Scheduler", SchedulerWrap::define(env));
   exports.Set("chessSize", Napi::Function::New<chessSize>(env, "chessSize"));
   exports.Set("chessFill", Napi::Function::New<chessFillColumns>(env, "chessFill"));
+  exports.Set("macSqlSize", Napi::Function::New<macSqlSize>(env, "macSqlSize"));
+  exports.Set("macSqlFill", Napi::Function::New<macSqlFillColumns>(env, "macSqlFill"));
   exports.Set("pairedT", Napi::Function::New<pairedTest>(env, "pairedT"));
   exports.Set("meanInterval", Napi::Function::New<interval>(env, "meanInterval"));
   return exports;

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "simulator/hexgen_clock.h"
+#include "simulator/tenants.h"
 
 namespace laxity {
 
@@ -98,6 +99,7 @@ Status Driver::run(RunResult* result) {
   if (options_.laws) lawsHold();
   if (endedWorkflows_ != workflows) return Status::kLawBroken;  // nothing accepted is ever lost
   metrics_.summarise(outputs_, &result_);
+  if (!outputs_.tenants.empty()) summariseTenants(metrics_, slo_, trace_, outputs_.tenants);
   *result = result_;
   return status_;
 }
@@ -417,6 +419,8 @@ Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions
                 const RunOutputs& outputs, RunResult* result, Workspace* workspace) {
   const Status arrivals = Arrivals::check(options.arrivals);
   if (!ok(arrivals)) return arrivals;
+  if (!options.tenantScales.empty() && options.tenantScales.size() < trace.tenants())
+    return Status::kBadValue;
   const std::uint32_t calls = trace.columns().calls;
   for (double* column : {outputs.readyMs, outputs.leasedMs, outputs.firstTokenMs, outputs.finishedMs}) {
     if (column != nullptr) std::fill_n(column, calls, std::numeric_limits<double>::quiet_NaN());

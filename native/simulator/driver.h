@@ -30,8 +30,11 @@ class SloRule {
 
   Nanos base(std::uint32_t workflow) const;
   Nanos deadline(std::uint32_t workflow, Nanos arrival) const;
+  /// From arrival to deadline, where the arrival is early enough.
+  Nanos allowed(std::uint32_t workflow) const { return deadline(workflow, 0); }
 
  private:
+  double scale(std::uint32_t workflow) const;
   bool declared(std::uint32_t workflow) const;
   Nanos exclusive(std::uint32_t workflow) const;
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "simulator/tenants.h"
+
 namespace laxity {
 
 HexgenClock::HexgenClock(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
@@ -76,6 +78,7 @@ Status HexgenClock::run(RunResult* result) {
   }
   if (!ok(status_)) return status_;
   metrics_.summarise(outputs_, &result_);
+  if (!outputs_.tenants.empty()) summariseTenants(metrics_, slo_, trace_, outputs_.tenants);
   *result = result_;
   return result_.completed == c.workflows ? Status::kOk : Status::kLawBroken;
 }

@@ -49,6 +49,7 @@ struct RunOptions {
   std::uint64_t tieSeed = 0;
   Arrivals::Options arrivals;
   double sloScale = 5;
+  std::vector<double> tenantScales;  ///< by tenant, in place of sloScale; empty = sloScale for all
   SloBase sloBase = SloBase::kTemplate;
   std::uint16_t stageTemplate = 0;  ///< what workflows are expected to do: index into the templates, if any
   Compat compat = Compat::kNone;
@@ -67,6 +68,7 @@ struct RunOutputs {
   double* finishedMs = nullptr;
   std::span<const double> scales;
   double* attainment = nullptr;     ///< [scales]
+  std::span<double> tenants;        ///< [tenants x kTenantColumns], see simulator/tenants.h
   std::int32_t* control = nullptr;  ///< shared memory: [0] != 0 asks to stop, [1] counts finished workflows
   EventLog* log = nullptr;
 };

@@ -49,6 +49,18 @@ describe('bad input on the command line', () => {
     ['duplicate', workflow(CALL, CALL), 'ERR_LAXITY_DUPLICATE', /"a"/],
     ['empty', '', 'ERR_LAXITY_EMPTY', /empty/],
     ['no workflows', HEADER, 'ERR_LAXITY_EMPTY', /no workflows/],
+    [
+      'a bad row of Azure',
+      'TIMESTAMP,ContextTokens,GeneratedTokens\n2024-03-01 12:00:03,-5,1\n',
+      'ERR_LAXITY_FIELD',
+      /:2: ContextTokens: .*"-5"/,
+    ],
+    [
+      'a bad request of Mooncake',
+      '{"timestamp":0,"input_length":9,"output_length":1,"hash_ids":[-1]}\n',
+      'ERR_LAXITY_FIELD',
+      /:1: hash_ids\[0\]: .*-1/,
+    ],
   ]
   for (const [name, content, code, message] of traces) {
     it(`a trace: ${name}`, async () => {
@@ -111,6 +123,19 @@ describe('bad input on the command line', () => {
     [['tune', 'chess:1:2', '--rat', '1'], /unknown option '--rat' \(Did you mean --rate\?\)/],
     [['tun'], /unknown command 'tun' \(Did you mean tune\?\)/],
     [['simulate', 'chess:1:2', 'chess:3'], /too many arguments/],
+    [['tune', 'mac-sql:x'], /`trace`, got "mac-sql:x"/],
+    [['tune', 'mac-sql:0'], /`--workflows`|`workflows`, got 0/],
+    [['tune', 'chess:1:2', '--search', 'gold'], /Unknown search "gold"/],
+    [['tune', 'chess:1:2', '--cv', '2'], /`--cv` needs arrivals "gamma"/],
+    [['tune', 'chess:1:2', '--arrivals', 'gamma', '--cv', 'much'], /`--cv`, got "much" \(string\)/],
+    [['simulate', 'chess:1:2', '--arrivals', 'bursts', '--burst-size', '0'], /`--burst-size`, got 0/],
+    [['simulate', 'chess:1:2', '--arrivals', 'bursts', '--burst-gap-ms', '-1'], /`--burst-gap-ms`, got -1/],
+    [['simulate', 'chess:1:2', '--rate-step', '1:2'], /`--rate-step`, got "1:2"/],
+    [['simulate', 'chess:1:2', '--tenants', 'a=2,b=x'], /name=scale@share.*`--tenants`, got "a=2,b=x"/],
+    [['simulate', 'chess:1:2', '--tenant-split', 'blocks'], /`--tenant-split` needs/],
+    [['simulate', 'chess:1:2', '--tenants', 'a,b,c'], /would get none of 2 workflows/],
+    [['convert', 'absent', '-', '--format', 'csv'], /`--format`, got "csv"/],
+    [['convert', 'chess:1:2', '-', '--format', 'azure'], /`--format` has no meaning for a generated trace/],
   ]
   for (const [args, message] of options) {
     it(`options: ${args.join(' ')}`, () => refused(args, 'ERR_LAXITY_OPTION', message))
