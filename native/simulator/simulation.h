@@ -47,6 +47,8 @@ struct RunOptions {
   Knowledge knowledge = Knowledge::kTemplate;
   PolicyParameters parameters;
   std::uint64_t tieSeed = 0;
+  std::uint64_t placementSeed = 1;
+  bool migrate = false;
   Arrivals::Options arrivals;
   double sloScale = 5;
   SloBase sloBase = SloBase::kTemplate;

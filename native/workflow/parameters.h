@@ -17,16 +17,18 @@ struct ParameterInfo {
 
 /// Ids are positions in kParameters; logs store them, so append only.
 enum class Parameter : std::uint16_t {
-  kAlpha,          ///< HexGen-Flow's dispatch weight (papers.md 1.2, eq. 3)
-  kBeta,           ///< s^2; 0 = (mean stage time of the template, else of the calls revealed so far)^2
-  kQueueGuardMs,   ///< eps of the paper's score: added to t_queue
-  kGamma,          ///< eftxp: weight of the delay inflicted on others (policies 4.10)
-  kKvWeight,       ///< eftxp: weight of a KV excess (policies 4.11)
-  kUtilisationMs,  ///< eftxp: horizon of the utilisation average (policies 4.9)
-  kHorizonFactor,  ///< k of D = arrival + k * H where no deadline is given (CONTRACT 9)
-  kHintWeight,     ///< q of the remaining hint in ratio (CONTRACT 10)
-  kSlowFactor,     ///< workload-balanced-reference: factor on the queue of slow classes (papers.md 1.3)
-  kOvercommit,     ///< share of an instance's KV that may be reserved (CONTRACT 5)
+  kAlpha,              ///< HexGen-Flow's dispatch weight (papers.md 1.2, eq. 3)
+  kBeta,               ///< s^2; 0 = (mean stage time of the template, else of the calls revealed so far)^2
+  kQueueGuardMs,       ///< eps of the paper's score: added to t_queue
+  kGamma,              ///< eftxp: weight of the delay inflicted on others (policies 4.10)
+  kKvWeight,           ///< eftxp: weight of a KV excess (policies 4.11)
+  kUtilisationMs,      ///< eftxp: horizon of the utilisation average (policies 4.9)
+  kHorizonFactor,      ///< k of D = arrival + k * H where no deadline is given (CONTRACT 9)
+  kHintWeight,         ///< q of the remaining hint in ratio (CONTRACT 10)
+  kSlowFactor,         ///< workload-balanced-reference: factor on the queue of slow classes (papers.md 1.3)
+  kOvercommit,         ///< share of an instance's KV that may be reserved (CONTRACT 5)
+  kMigrateMs,          ///< migration: a projected gain must exceed it (policies 4.12)
+  kMigrateCandidates,  ///< migration: calls considered of each queue, the most urgent
   kCount,
 };
 
@@ -41,6 +43,8 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"hintWeight", 0, 0, 1},
     {"slowFactor", 0.5, 0, 1e6},
     {"overcommit", 1, 0.01, 100},
+    {"migrateMs", 500, 0, 1e9},
+    {"migrateCandidates", 8, 1, 65'535},
 }};
 
 class PolicyParameters {

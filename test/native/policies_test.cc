@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -90,6 +91,9 @@ struct Naive {
   std::vector<NaiveCall> calls;
   std::vector<std::uint32_t> ready;  ///< in event order
   std::int32_t lastChoice = -1;      ///< round robin
+  Random draws{1, PowerOfTwo::kStream};
+  bool migrates = false;
+  std::uint64_t moves = 0;
   Nanos now = 0;
   __int128 meanSum = 0;
   std::int64_t meanCount = 0;
@@ -363,6 +367,124 @@ struct Naive {
            parameters[Parameter::kGamma] * own * others;
   }
 
+  /// Sums over the calls that wait on m, without one.
+  template <class Value>
+  std::int64_t waitingSum(std::uint32_t m, const NaiveCall& without, Value value) const {
+    std::int64_t total = 0;
+    for (const NaiveCall& c : calls) {
+      if (&c != &without && c.life == Life::kWaiting && c.instance == static_cast<std::int32_t>(m))
+        total += value(c);
+    }
+    return total;
+  }
+  std::int64_t newTokens(std::uint32_t m, const NaiveCall& c) const {
+    std::int64_t cached = 0;
+    for (const CachedPrefix& p : c.cached) {
+      if (p.instance == m && p.tokens > 0) cached = p.tokens;
+    }
+    return c.prompt - cached;
+  }
+
+  /// EFT (policies 4.9) given who is ahead and how many others are delayed.
+  double earliestFinish(std::uint32_t index, std::uint32_t m, Nanos prefillAhead, std::int64_t kvAhead,
+                        double others) const {
+    const NaiveCall& c = calls[index];
+    const NaiveInstance& i = instances[m];
+    const bool here = c.life == Life::kWaiting && c.instance == static_cast<std::int32_t>(m);
+    const auto n = static_cast<double>(assigned(m) - (here ? 1 : 0));
+    const Nanos out = work(m) - (here ? c.exec : 0);
+    const double horizonMs = parameters[Parameter::kUtilisationMs];
+    const double u =
+        i.used == 0 ? 0 : i.used * detExp(-(static_cast<double>(now - i.usedAt) * 1e-6 / horizonMs));
+    const double wait = seconds(std::max<Nanos>(0, i.prefillsEnd - now)) + seconds(prefillAhead);
+    const std::int64_t excess = reserved(m) + kvAhead + need(c) - i.spec.kvTokens;
+    double kv = 0;
+    if (excess > 0 && n > 0) {
+      kv = parameters[Parameter::kKvWeight] * static_cast<double>(excess) /
+           static_cast<double>(i.spec.kvTokens) * (seconds(out) / n) / (1 - std::min(0.9, u));
+    }
+    const double own = seconds(prefill(m, c));
+    const std::int64_t tokens = context(m) + need(c);
+    const DecodePiece piece = latency(m).piece(static_cast<std::uint32_t>(leased(m) + 1), tokens);
+    const double perToken = seconds(roundHalfUp(__int128{piece.base} + __int128{piece.perContext} * tokens));
+    const double stretch = 1 / (1 - std::min(0.85, u));
+    return wait + kv + own + static_cast<double>(c.predicted) * perToken * stretch +
+           parameters[Parameter::kGamma] * own * others;
+  }
+
+  /// The score of the migration (scheduler/migrate.h): the waiting calls at least as urgent are ahead.
+  double migrationScore(std::uint32_t index, std::uint32_t m) const {
+    const NaiveCall& c = calls[index];
+    const auto instance = static_cast<std::int32_t>(m);
+    const long double mine = urgencyNow(index, instance, exec(m, c), prefill(m, c));
+    Nanos all = 0;
+    Nanos ahead = 0;
+    std::int64_t kvAhead = 0;
+    std::int64_t behind = 0;
+    for (const std::uint32_t j : waitingOn(instance, c.model)) {
+      if (j == index) continue;
+      const NaiveCall& other = calls[j];
+      const long double key = urgencyNow(j, instance, other.exec, other.prefill);
+      all += other.prefill;
+      if (key > mine || (key == mine && earlier(other, c))) {
+        ahead += other.prefill;
+        kvAhead += need(other);
+      } else {
+        ++behind;
+      }
+    }
+    const bool contended = reserved(m) + kvAhead + need(c) > instances[m].spec.kvTokens;
+    const std::int64_t here = c.instance == instance ? 1 : 0;
+    const std::int64_t others = contended ? leased(m) + behind : assigned(m) - here;
+    return earliestFinish(index, m, contended ? ahead : all, kvAhead, static_cast<double>(others));
+  }
+
+  void migrate(std::vector<Expected>* decisions) {
+    for (;;) {
+      double bestGain = 0;
+      std::int32_t bestCall = -1;
+      std::uint32_t bestTaker = 0;
+      for (std::uint32_t m = 0; m < instances.size(); ++m) {
+        const std::uint16_t name = instances[m].spec.model;
+        if (!instances[m].up || !waitingOn(static_cast<std::int32_t>(m), name).empty()) continue;
+        for (std::uint32_t s = 0; s < instances.size(); ++s) {
+          std::vector<std::uint32_t> waiting = waitingOn(static_cast<std::int32_t>(s), name);
+          const auto most = static_cast<std::size_t>(parameters[Parameter::kMigrateCandidates]);
+          for (std::size_t k = 0; k < most && !waiting.empty(); ++k) {
+            const auto i = static_cast<std::uint32_t>(mostUrgent(waiting, static_cast<std::int32_t>(s)));
+            waiting.erase(std::find(waiting.begin(), waiting.end(), i));
+            if (!serves(m, calls[i]) || !credit(m, calls[i])) continue;
+            const double gain = migrationScore(i, s) - migrationScore(i, m);
+            if (!(gain > parameters[Parameter::kMigrateMs] * 1e-3)) continue;
+            bool better = bestCall < 0 || gain > bestGain;
+            if (!better && gain == bestGain) {
+              const auto b = static_cast<std::uint32_t>(bestCall);
+              if (b != i) {
+                better = earlier(calls[i], calls[b]);
+              } else {
+                const Nanos mine = exec(m, calls[i]);
+                const Nanos theirs = exec(bestTaker, calls[i]);
+                better = mine < theirs || (mine == theirs && instances[m].perm < instances[bestTaker].perm);
+              }
+            }
+            if (!better) continue;
+            bestGain = gain;
+            bestCall = static_cast<std::int32_t>(i);
+            bestTaker = m;
+          }
+        }
+      }
+      if (bestCall < 0) return;
+      const auto i = static_cast<std::uint32_t>(bestCall);
+      const auto from = static_cast<std::uint32_t>(calls[i].instance);
+      ++moves;
+      assign(i, bestTaker);
+      lease(i);
+      decisions->push_back({i, bestTaker});
+      serve(from, decisions);
+    }
+  }
+
   bool holds(std::uint32_t m, const NaiveCall& c) const {
     for (const CachedPrefix& p : c.cached) {
       if (p.instance == m && p.tokens > 0) return true;
@@ -386,10 +508,18 @@ struct Naive {
         return m;
       }
     }
+    std::vector<std::uint32_t> sorted = candidates;
+    std::sort(sorted.begin(), sorted.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return instances[a].perm < instances[b].perm; });
+    std::vector<std::uint32_t> considered = candidates;
+    if (placement == "power-of-two" && sorted.size() > 1) {
+      const auto n = static_cast<std::uint32_t>(sorted.size());
+      const std::uint32_t first = draws.below(n);
+      considered = {sorted[first]};
+      sorted.erase(sorted.begin() + first);
+      considered.push_back(sorted[draws.below(n - 1)]);
+    }
     if (placement == "workload-balanced-reference") {
-      std::vector<std::uint32_t> sorted = candidates;
-      std::sort(sorted.begin(), sorted.end(),
-                [&](std::uint32_t a, std::uint32_t b) { return instances[a].perm < instances[b].perm; });
       const auto stageTime = [&](std::uint32_t m) {
         if (workflows[c.workflow].templated) {
           for (const TemplateEntry& e : stages) {
@@ -423,23 +553,61 @@ struct Naive {
     const double alpha = parameters[Parameter::kAlpha];
     const double weight = (1 - alpha) * beta(workflows[c.workflow]);
     const double guard = parameters[Parameter::kQueueGuardMs] * 1e-3;
-    const auto score = [&](std::uint32_t m) -> double {  // smaller is better
+    Nanos shortest = kNever;
+    Nanos leastWork = kNever;
+    for (const std::uint32_t m : candidates) {
+      shortest = std::min(shortest, exec(m, c));
+      leastWork = std::min(leastWork, work(m));
+    }
+    const auto score = [&](std::uint32_t m) -> long double {  // smaller is better
       if (placement == "global-queue") return 0;
-      if (placement == "least-work-left") return static_cast<double>(work(m));
+      if (placement == "least-work-left" || placement == "power-of-two")
+        return static_cast<long double>(work(m));
+      if (placement == "least-loaded") return static_cast<long double>(assigned(m));
       if (placement == "eftxp") return eftxp(index, m);
+      if (placement == "normalised") {
+        const double queue =
+            static_cast<double>(leastWork + shortest) / static_cast<double>(work(m) + shortest);
+        const double slowness = static_cast<double>(exec(m, c)) / static_cast<double>(shortest);
+        return alpha * slowness - (1 - alpha) * queue;
+      }
+      const std::int64_t waiting = waitingSum(m, c, [](const NaiveCall&) { return 1; });
+      if (placement == "lmetric") {
+        const auto tokens = [&](const NaiveCall& other) { return newTokens(m, other); };
+        std::int64_t toPrefill = waitingSum(m, c, tokens) + newTokens(m, c);
+        toPrefill += sum(m, false, [&](const NaiveCall& other) {
+          return other.life == Life::kPrefilling ? tokens(other) : 0;
+        });
+        return static_cast<long double>(toPrefill * (leased(m) + waiting + 1));
+      }
+      const std::int64_t demanded = waitingSum(m, c, [&](const NaiveCall& other) { return need(other); });
+      if (placement == "freeness") {
+        const std::int64_t batch = leased(m) + waiting;
+        if (batch == 0) return -std::numeric_limits<long double>::infinity();
+        return -static_cast<long double>(instances[m].spec.kvTokens - reserved(m) - demanded) /
+               static_cast<long double>(batch);
+      }
+      if (placement == "eft" || placement == "eftx") {
+        const Nanos ahead = waitingSum(m, c, [](const NaiveCall& other) { return other.prefill; });
+        return earliestFinish(index, m, ahead, demanded,
+                              placement == "eft" ? 0 : static_cast<double>(assigned(m)));
+      }
+      REQUIRE(placement == "workload-balanced");
       return -(weight / (seconds(work(m)) + guard) - alpha * seconds(exec(m, c)));
     };
     // Inside a class and without a cached prefix only the outstanding work differs: it decides, not the
     // rounded score.
-    const bool byWork = placement == "workload-balanced" && !atCredit;
+    const bool normalised = placement == "normalised";
+    const bool byWork = (placement == "workload-balanced" || normalised) && !atCredit;
+    const bool balances = normalised ? alpha < 1 : weight > 0;
     std::int32_t best = -1;
     std::vector<std::uint32_t> left;
-    for (const std::uint32_t m : candidates) {
+    for (const std::uint32_t m : considered) {
       bool dominated = false;
       for (const std::uint32_t other : candidates) {
         if (!byWork || other == m || holds(m, c) || !(instances[other].spec == instances[m].spec)) continue;
-        const bool less = weight > 0 && work(other) != work(m) ? work(other) < work(m)
-                                                               : instances[other].perm < instances[m].perm;
+        const bool less = balances && work(other) != work(m) ? work(other) < work(m)
+                                                             : instances[other].perm < instances[m].perm;
         dominated = dominated || less;
       }
       if (!dominated) left.push_back(m);
@@ -447,8 +615,8 @@ struct Naive {
     for (const std::uint32_t m : left) {
       if (best >= 0) {
         const auto b = static_cast<std::uint32_t>(best);
-        const double s = score(m);
-        const double sb = score(b);
+        const long double s = score(m);
+        const long double sb = score(b);
         const bool better =
             s < sb || (s == sb && (exec(m, c) < exec(b, c) ||
                                    (exec(m, c) == exec(b, c) && instances[m].perm < instances[b].perm)));
@@ -572,7 +740,7 @@ struct Naive {
     NaiveInstance& m = instances[static_cast<std::uint32_t>(c.instance)];
     c.life = Life::kPrefilling;
     m.prefillsEnd = std::max(m.prefillsEnd, now) + c.prefill;
-    if (placement == "eftxp") {
+    if (placement == "eftxp" || placement == "eft" || placement == "eftx" || migrates) {
       const double horizonMs = parameters[Parameter::kUtilisationMs];
       m.used = m.used * detExp(-(static_cast<double>(now - m.usedAt) * 1e-6) / horizonMs) +
                static_cast<double>(c.prefill) * 1e-6 / horizonMs;
@@ -594,18 +762,19 @@ struct Naive {
     }
     ready.clear();
   }
+  void serve(std::uint32_t m, std::vector<Expected>* decisions) {
+    for (;;) {
+      const std::int32_t best = mostUrgent(waitingOn(static_cast<std::int32_t>(m), instances[m].spec.model),
+                                           static_cast<std::int32_t>(m));
+      if (best < 0 || !credit(m, calls[static_cast<std::uint32_t>(best)])) break;
+      lease(static_cast<std::uint32_t>(best));
+      decisions->push_back({static_cast<std::uint32_t>(best), m});
+    }
+  }
   std::vector<Expected> leases(const std::vector<std::uint32_t>& considered) {
     std::vector<Expected> decisions;
     if (binding == Binding::kAtReveal) {
-      for (const std::uint32_t m : considered) {
-        for (;;) {
-          const std::int32_t best = mostUrgent(
-              waitingOn(static_cast<std::int32_t>(m), instances[m].spec.model), static_cast<std::int32_t>(m));
-          if (best < 0 || !credit(m, calls[static_cast<std::uint32_t>(best)])) break;
-          lease(static_cast<std::uint32_t>(best));
-          decisions.push_back({static_cast<std::uint32_t>(best), m});
-        }
-      }
+      for (const std::uint32_t m : considered) serve(m, &decisions);
       return decisions;
     }
     // Models in the order of their first instance: it matters where a placement keeps state (round robin).
@@ -641,12 +810,14 @@ struct Walk {
   bool everyInstance = false;  ///< consider all instances at each decide, touched or not
   bool roomy = false;          ///< KV never binds
   int steps = 120;
+  bool migrates = false;
 };
 
 struct Tally {
   std::uint64_t placements = 0;
   std::uint64_t leases = 0;
   std::uint64_t compared = 0;
+  std::uint64_t moves = 0;
 };
 
 /// A random run of both schedulers; empty where they agree throughout, else the first difference.
@@ -687,6 +858,13 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
   config.binding = how.binding;
   config.lookahead = naive.lookahead;
   config.tieSeed = random.below(3);
+  config.placementSeed = seed + 7;
+  naive.draws = Random(config.placementSeed, PowerOfTwo::kStream);
+  config.migrate = naive.migrates = how.migrates;
+  if (how.migrates) {
+    set(Parameter::kMigrateMs, random.below(3) * 2);
+    set(Parameter::kMigrateCandidates, 1 + random.below(3));
+  }
   config.parameters = naive.parameters;
   config.latencies = naive.latencies;
   if (!naive.stages.empty()) config.templates.push_back(naive.stages);
@@ -836,7 +1014,14 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
       if (how.everyInstance || std::find(touched.begin(), touched.end(), m) != touched.end())
         considered.push_back(m);
     }
+    if (how.migrates) {  // the order of instances is part of the specification
+      std::sort(considered.begin(), considered.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return naive.instances[a].perm < naive.instances[b].perm;
+      });
+    }
+    const bool decides = !scheduler.touched().empty();
     std::vector<Expected> expected = naive.leases(considered);
+    if (how.migrates && decides) naive.migrate(&expected);
     std::vector<Expected> got;
     for (const Decision& d : scheduler.decide(t)) {
       if (d.kind != DecisionKind::kLease) return where + "a rejection";
@@ -848,8 +1033,10 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
       return how.binding == Binding::kAtReveal ? e.instance : naive.calls[e.call].model;
     };
     const auto byBucket = [&](const Expected& a, const Expected& b) { return bucket(a) < bucket(b); };
-    std::stable_sort(expected.begin(), expected.end(), byBucket);
-    std::stable_sort(got.begin(), got.end(), byBucket);
+    if (!how.migrates) {
+      std::stable_sort(expected.begin(), expected.end(), byBucket);
+      std::stable_sort(got.begin(), got.end(), byBucket);
+    }
     if (expected != got) {
       std::string text = where + "leases";
       for (const Expected& e : got) text += " " + std::to_string(e.call) + "@" + std::to_string(e.instance);
@@ -860,6 +1047,7 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
     }
     if (!scheduler.audit()) return where + "audit";
   }
+  tally->moves += naive.moves;
   return "";
 }
 
@@ -905,6 +1093,21 @@ TEST_SUITE("policies against a naive scheduler") {
       }
     }
     MESSAGE("leases " << tally.leases);
+    CHECK(tally.leases > 10'000);
+  }
+
+  TEST_CASE("migration: every order with every placement") {
+    Tally tally;
+    for (const auto order : orderNames()) {
+      for (const auto placement : placementNames()) {
+        const bool dynamic = order == "ratio";
+        Walk how{std::string(order), std::string(placement), Binding::kAtReveal, !dynamic};
+        how.migrates = true;
+        walkAll(how, 40, &tally);
+      }
+    }
+    MESSAGE("moves " << tally.moves << ", leases " << tally.leases);
+    CHECK(tally.moves > 2'000);
     CHECK(tally.leases > 10'000);
   }
 
