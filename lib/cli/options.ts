@@ -3,6 +3,23 @@ import type { RunOptions } from '../simulator/options.ts'
 
 const DEFAULT_CLUSTER = 'hexgen-hetero-2'
 
+/** As the core registers them, for a help that needs no addon. */
+const PLACEMENTS = [
+  'round-robin',
+  'least-work-left',
+  'workload-balanced',
+  'workload-balanced-reference',
+  'eftxp',
+  'global-queue',
+  'least-loaded',
+  'power-of-two',
+  'normalised',
+  'lmetric',
+  'freeness',
+  'eft',
+  'eftx',
+]
+
 /** What commander hands over: text, not yet checked. */
 export interface Flags {
   cluster: string
@@ -14,6 +31,8 @@ export interface Flags {
   order?: string
   placement?: string
   binding?: string
+  placementSeed?: unknown
+  migrate?: boolean
   mode?: string
   knowledge?: string
   feedback?: string
@@ -40,13 +59,15 @@ export function addRunFlags(command: Command): Command {
     .option('--arrivals <kind>', 'poisson, fixed or trace (default: trace where it has them, else poisson)')
     .option('--policy <name>', 'preset of order, placement and binding: vllm, hexgen-flow, laxity')
     .option('--order <name>', 'queue order (default: urgency)')
-    .option('--placement <name>', 'placement (default: workload-balanced)')
+    .option('--placement <name>', `${PLACEMENTS.join(', ')} (default: workload-balanced)`)
     .option('--binding <kind>', 'at-reveal or at-credit (default: what the placement needs)')
     .option(
       '--beta <n>',
       'scale of the queue term, s² (default: the template’s mean stage time squared, else that of the calls so far)',
       numeric,
     )
+    .option('--placement-seed <n>', 'seed of placements that draw (default: 1)', numeric)
+    .option('--migrate', 'waiting calls may move to an instance that would finish them much sooner')
     .option('--mode <name>', 'engine mode: prefill-first')
     .option(
       '--knowledge <kind>',
@@ -62,6 +83,7 @@ export function addRunFlags(command: Command): Command {
 /** The shared flags as options of the API, without trace and cluster. The API checks the types it is given. */
 export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> {
   const { rate, arrivals, policy, beta, order, placement, binding } = flags
+  const { placementSeed, migrate } = flags
   const { mode, knowledge, feedback, sloScale, workers, seed } = flags
   const options: Partial<Record<keyof RunOptions, unknown>> = {
     rate,
@@ -71,6 +93,8 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
     order,
     placement,
     binding,
+    placementSeed,
+    migrate,
     mode,
     knowledge,
     feedback,

@@ -4,6 +4,7 @@ import { loadCluster } from '../cluster/load.ts'
 import type { ResolvedCluster } from '../cluster/resolve.ts'
 import { LaxityError } from '../errors.ts'
 import type { NativeAddon, NativeCluster, NativeRun } from '../native.ts'
+import { guardPlacement } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { RunOptions } from './options.ts'
 import type { CheckedOptions } from './read-options.ts'
@@ -103,8 +104,10 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
   if (arrivals === 'trace' && !recorded) {
     reader.add('`arrivals` "trace" needs a trace that records arrivals', 'arrivals')
   }
+  const { placementFunction } = checked
   return {
     ...policy,
+    ...(placementFunction && { placement: guardPlacement(placementFunction) }),
     feedback: checked.feedback,
     lookahead: checked.lookahead,
     knowledge,
@@ -114,6 +117,8 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
     seed: checked.seed,
     replication: 0,
     tieSeed: checked.tieSeed,
+    placementSeed: checked.placementSeed,
+    migrate: checked.migrate,
     sloScale: checked.sloScale,
     sloBase,
     compat: checked.compat,

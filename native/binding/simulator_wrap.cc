@@ -50,14 +50,14 @@ bool readOutputs(Napi::Object from, const TraceColumns& trace, RunOutputs* out) 
   return true;
 }
 
-bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out) {
+bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out, PlacementFunction* function) {
   static constexpr const char* kArrivals[] = {"poisson", "fixed", "trace"};
   static constexpr const char* kBases[] = {"template", "exclusive"};
   int arrivals = 0;
   int base = 0;
   double seed = 0;
   double replication = 0;
-  if (!readPolicy(from, out) || !readName(from, "arrivals", kArrivals, &arrivals) ||
+  if (!readPolicy(from, out, function) || !readName(from, "arrivals", kArrivals, &arrivals) ||
       !readName(from, "sloBase", kBases, &base) || !readNumber(from, "rate", &out->arrivals.rate) ||
       !readNumber(from, "seed", &seed) || !readNumber(from, "replication", &replication) ||
       !readNumber(from, "sloScale", &out->sloScale)) {
@@ -152,17 +152,27 @@ Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* lo
     fail(env, "Expected run options and outputs");
     return env.Undefined();
   }
+  if (running_) {
+    fail(env, "This simulator is running: a placement must not run it again");
+    return env.Undefined();
+  }
+  PlacementFunction function;
   RunOptions options;
   RunOutputs outputs;
-  if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options) ||
+  if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options, &function) ||
       !readOutputs(info[1].As<Napi::Object>(), trace_->columns(), &outputs)) {
     return env.Undefined();
   }
   outputs.log = log;
   RunResult result;
   const double before = threadCpuMs();
+  running_ = true;
   const Status status = laxity::simulate(*trace_, cluster_, options, outputs, &result, &workspace_);
-  return resultObject(env, status, result, trace_->columns().workflows, threadCpuMs() - before);
+  running_ = false;
+  Napi::Object object =
+      resultObject(env, status, result, trace_->columns().workflows, threadCpuMs() - before);
+  if (function.failed()) object.Set("placementFailure", function.failure(env));
+  return object;
 }
 
 }  // namespace laxity::binding
