@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { native } from '../../../lib/native.ts'
 import { laxity, start } from './shared.ts'
 
 interface Tune {
@@ -32,6 +33,10 @@ describe('the command line', () => {
         stdout,
         new RegExp(`Usage: laxity ${commands[i]}.*Examples:\\n  \\$ laxity ${commands[i]}`, 's'),
       )
+    }
+    for (const { stdout } of outcomes.slice(0, 2)) {
+      const words = stdout.replaceAll(/\s+/g, ' ')
+      assert(words.includes(`--placement <name> ${native.placements.join(', ')} (default`), words)
     }
     const bare = await laxity()
     assert.equal(bare.status, 0)
