@@ -95,8 +95,10 @@ export function scenario(seed: number, options: { maxSequences?: number } = {}):
 export const ORDERS = native.orders
 export const PLACEMENTS = native.placements
 
-/** Every order × placement × binding × knowledge, spread over seeds. */
-export function policy(seed: number): Pick<NativeRun, 'order' | 'placement' | 'binding' | 'knowledge'> {
+/** Every order × placement × binding × knowledge, with and without migration, spread over seeds. */
+export function policy(
+  seed: number,
+): Pick<NativeRun, 'order' | 'placement' | 'binding' | 'knowledge' | 'placementSeed' | 'migrate'> {
   const next = random(seed * 7919 + 1)
   const pick = <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)]!
   return {
@@ -104,6 +106,8 @@ export function policy(seed: number): Pick<NativeRun, 'order' | 'placement' | 'b
     placement: pick(PLACEMENTS),
     binding: pick(['at-reveal', 'at-credit'] as const),
     knowledge: pick(['online', 'template', 'declared', 'oracle'] as const),
+    placementSeed: seed,
+    migrate: next() < 0.5,
   }
 }
 
