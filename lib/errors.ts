@@ -12,6 +12,7 @@ export type ErrorCode =
   | 'ERR_LAXITY_OPTION' // an option of the API or the command line
   | 'ERR_LAXITY_NEVER_FITS' // a call larger than every KV cache it may use
   | 'ERR_LAXITY_LIMIT' // beyond a documented size limit
+  | 'ERR_LAXITY_PLACEMENT' // a placement function threw, or returned something else than a candidate's index
   | 'ERR_LAXITY_LOG' // a log that cannot be replayed, or whose decisions differ
   | 'ERR_LAXITY_ABORTED' // the caller's AbortSignal
   | 'ERR_LAXITY_NATIVE' // a status of the core that names no better code

@@ -10,6 +10,12 @@ export type {
 export { clusterPresets } from './cluster/presets.ts'
 export { type ErrorCode, LaxityError } from './errors.ts'
 export type { Arrivals, Binding, Feedback, Knowledge, RateStep } from './native.ts'
+export type {
+  PlacementCall,
+  PlacementCandidate,
+  PlacementFunction,
+  PlacementView,
+} from './scheduler/placement.ts'
 export type { Progress, SimulateOptions } from './simulator/options.ts'
 export type { Policy } from './simulator/policies.ts'
 export type { ArrivalShape } from './simulator/read-arrivals.ts'

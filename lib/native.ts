@@ -1,4 +1,5 @@
 import { loadAddon } from './load-addon.ts'
+import type { PlacementFailure, PlacementFunction } from './scheduler/placement.ts'
 
 /**
  * The addon, typed. Only the facade talks to it: columns are typed arrays (over SharedArrayBuffer where workers share
@@ -123,7 +124,8 @@ export interface RateStep {
 /** A policy and what it may know. */
 export interface NativePolicy {
   order: string
-  placement: string
+  /** A registered name, or a function that is called on this thread. */
+  placement: string | PlacementFunction
   binding: Binding
   feedback: Feedback
   lookahead: number
@@ -133,6 +135,10 @@ export interface NativePolicy {
   /** Permutes ties between equal instances; 0 = identity. */
   tieSeed: number
   compat: 'none' | 'hexgen' | 'hexgen-ticks'
+  /** Seed of placements that draw (`power-of-two`); default 1. */
+  placementSeed?: number
+  /** Waiting calls may move to an instance that would finish them much sooner (`native/scheduler/migrate.h`). */
+  migrate?: boolean
 }
 
 export interface NativeRun extends NativePolicy {
@@ -200,6 +206,8 @@ export interface NativeResult {
   throughputPerS: number
   /** Thread CPU time of the run. */
   cpuMs: number
+  /** Where a placement function ended the run. */
+  placementFailure?: PlacementFailure | null
 }
 
 export interface NativeSimulator {
@@ -217,13 +225,16 @@ export interface NativeSchedulerConfig extends NativePolicy {
 export interface NativeScheduler {
   /**
    * Drains the ring, applies its events in the contract's order and decides once at the t of the last. Returns the
-   * number of decisions, −1 if the ring was empty, −2 if its counters make no sense.
+   * number of decisions, −1 if the ring was empty, −2 if its counters make no sense, −3 if the placement function
+   * failed: decisions made before it stand, the call keeps its state, and the next decide asks again.
    */
   decide(): number
   /** Decisions of the last `decide`, `eventLayout.decisionBytes` each. */
   readonly decisions: Uint8Array
   /** Events the last `decide` refused: pairs (record number, status). */
   readonly refusals: Uint32Array
+  /** Why the last `decide` returned −3. */
+  readonly placementFailure: PlacementFailure | null
   /** When a timer event is wanted; null = never. */
   readonly nextWakeMs: number | null
   /** Applies a whole log natively and compares its decisions byte for byte. */

@@ -5,6 +5,23 @@ import { FORMAT_HELP } from './trace.ts'
 
 const DEFAULT_CLUSTER = 'hexgen-hetero-2'
 
+/** As the core registers them, for a help that needs no addon. */
+const PLACEMENTS = [
+  'round-robin',
+  'least-work-left',
+  'workload-balanced',
+  'workload-balanced-reference',
+  'eftxp',
+  'global-queue',
+  'least-loaded',
+  'power-of-two',
+  'normalised',
+  'lmetric',
+  'freeness',
+  'eft',
+  'eftx',
+]
+
 /** What commander hands over: text, not yet checked. */
 export interface Flags {
   cluster: string
@@ -16,6 +33,8 @@ export interface Flags {
   order?: string
   placement?: string
   binding?: string
+  placementSeed?: unknown
+  migrate?: boolean
   mode?: string
   knowledge?: string
   template?: string
@@ -53,13 +72,15 @@ export function addRunFlags(command: Command): Command {
     )
     .option('--policy <name>', 'preset of order, placement and binding: vllm, hexgen-flow, laxity')
     .option('--order <name>', 'queue order (default: urgency)')
-    .option('--placement <name>', 'placement (default: workload-balanced)')
+    .option('--placement <name>', `${PLACEMENTS.join(', ')} (default: workload-balanced)`)
     .option('--binding <kind>', 'at-reveal or at-credit (default: what the placement needs)')
     .option(
       '--beta <n>',
       'scale of the queue term, s² (default: the template’s mean stage time squared, else that of the calls so far)',
       numeric,
     )
+    .option('--placement-seed <n>', 'seed of placements that draw (default: 1)', numeric)
+    .option('--migrate', 'waiting calls may move to an instance that would finish them much sooner')
     .option('--mode <name>', 'engine mode: prefill-first')
     .option(
       '--knowledge <kind>',
@@ -99,6 +120,7 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
   const { rate, arrivals, policy, beta, order, placement, binding } = flags
   const { mode, knowledge, template, feedback, sloScale, workers, seed } = flags
   const { cv, burstSize, burstGapMs, rateStep, tenants, tenantSplit } = flags
+  const { placementSeed, migrate } = flags
   const options: Partial<Record<keyof RunOptions, unknown>> = {
     rate,
     arrivals,
@@ -107,6 +129,8 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
     order,
     placement,
     binding,
+    placementSeed,
+    migrate,
     mode,
     knowledge,
     template,

@@ -53,7 +53,9 @@ export async function runBatch(prepared: Prepared, options: BatchOptions): Promi
   const { variants, scales, signal } = options
   const runs = variants.length
   const runMs = trace.calls * MS_PER_CALL
-  const workers = options.workers ?? (runMs * runs < INLINE_MS ? 0 : defaultWorkers())
+  // A function cannot go to another thread.
+  const here = typeof prepared.run.placement === 'function'
+  const workers = here ? 0 : (options.workers ?? (runMs * runs < INLINE_MS ? 0 : defaultWorkers()))
 
   const width = COLUMNS.length
   const tenantWidth = prepared.tenants.length > 1 ? prepared.tenants.length * TENANT_COLUMNS.length : 0
@@ -106,16 +108,23 @@ async function inline(
   const cache: Cache = {}
   let log: Uint8Array | undefined
   let turn = performance.now()
-  for (const variant of chunk.variants) {
-    const answer = runVariant(native, cache, chunk, variant)
-    if (answer.status !== 0) throw fail(answer)
-    log = answer.log
-    const now = performance.now()
-    if (now - turn < CHUNK_MS) continue
-    await new Promise((resolve) => setImmediate(resolve))
-    turn = performance.now()
-    if (signal?.aborted) throw abortedError(signal)
-    report([])
+  // Only a placement function can abort while a run has this thread.
+  const stop = () => Atomics.store(chunk.control, 0, 1)
+  signal?.addEventListener('abort', stop, { once: true })
+  try {
+    for (const variant of chunk.variants) {
+      const answer = runVariant(native, cache, chunk, variant)
+      if (answer.status !== 0) throw fail(answer)
+      log = answer.log
+      const now = performance.now()
+      if (now - turn < CHUNK_MS) continue
+      await new Promise((resolve) => setImmediate(resolve))
+      turn = performance.now()
+      if (signal?.aborted) throw abortedError(signal)
+      report([])
+    }
+  } finally {
+    signal?.removeEventListener('abort', stop)
   }
   return log
 }

@@ -6,6 +6,7 @@ import type {
   NativeSimulator,
   TraceColumns,
 } from '../native.ts'
+import type { PlacementFailure } from '../scheduler/placement.ts'
 
 /** Trace and cluster as a thread binds them: once per id. */
 export interface Setup {
@@ -58,6 +59,8 @@ export interface ChunkResult {
   message?: string
   badRow?: { status: number; workflow: number; call: number }
   log?: Uint8Array
+  /** Why a placement function ended the run. */
+  placementFailure?: PlacementFailure | null
 }
 
 export const THROWN = -1
@@ -146,6 +149,7 @@ function tryVariant(native: NativeAddon, cache: Cache, chunk: Chunk, variant: Va
     result = simulator.run(run, outputs)
   }
   answer.status = result.status
+  if (result.placementFailure !== undefined) answer.placementFailure = result.placementFailure
   for (const [column, name] of COLUMNS.entries()) rows[row * COLUMNS.length + column] = result[name]
   Atomics.add(finished, 0, 1)
   return answer

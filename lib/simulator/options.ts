@@ -1,5 +1,6 @@
 import type { ClusterConfig } from '../cluster/config.ts'
 import type { Arrivals, Binding, Feedback, Knowledge, RateStep } from '../native.ts'
+import type { PlacementFunction } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { Policy } from './policies.ts'
 import type { TenantOptions, TenantSplit } from './read-tenants.ts'
@@ -22,8 +23,11 @@ export interface RunOptions {
   policy?: string | (Omit<Policy, 'binding'> & { binding?: Binding | undefined }) | undefined
   /** Default `urgency`. */
   order?: string | undefined
-  /** Default `workload-balanced`. */
-  placement?: string | undefined
+  /**
+   * Default `workload-balanced`. A function is called for every call to place, in this thread: the run then uses no
+   * worker, whatever `workers` says. Its failure is ERR_LAXITY_PLACEMENT.
+   */
+  placement?: string | PlacementFunction | undefined
   /** Default `at-reveal`; `at-credit` for placements with one shared queue. */
   binding?: Binding | undefined
   /** Scale of HexGen-Flow's queue term, s²; default: the square of the template's mean stage time, else of the calls seen so far. */
@@ -55,6 +59,13 @@ export interface RunOptions {
   seed?: number | undefined
   /** Permutes ties between equal instances; 0 (default) keeps their order. */
   tieSeed?: number | undefined
+  /** Seed of placements that draw, as `power-of-two`; default 1. */
+  placementSeed?: number | undefined
+  /**
+   * Lets an instance with room take a waiting call of another queue where that saves more than `migrateMs` (a parameter,
+   * 500 by default; `migrateCandidates`, 8, bounds the search in each queue). At-reveal only; default false.
+   */
+  migrate?: boolean | undefined
   /** Emulates quirks of the authors' simulator; default `none`. */
   compat?: 'none' | 'hexgen' | 'hexgen-ticks' | undefined
   /** Checks the conservation laws at every event (slow). */
@@ -110,6 +121,8 @@ const RUN_KEYS = [
   'sloBase',
   'seed',
   'tieSeed',
+  'placementSeed',
+  'migrate',
   'compat',
   'laws',
   'workers',

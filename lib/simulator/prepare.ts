@@ -4,6 +4,7 @@ import { loadCluster } from '../cluster/load.ts'
 import type { ResolvedCluster } from '../cluster/resolve.ts'
 import { LaxityError } from '../errors.ts'
 import type { NativeAddon, NativeCluster, NativeRun } from '../native.ts'
+import { guardPlacement } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { RunOptions } from './options.ts'
 import { addStepProblem } from './read-arrivals.ts'
@@ -120,8 +121,10 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
   if (arrivals === 'trace' && checked.arrivals === undefined && checked.shape.rateStep !== undefined) {
     addStepProblem(reader)
   }
+  const { placementFunction } = checked
   return {
     ...policy,
+    ...(placementFunction && { placement: guardPlacement(placementFunction) }),
     feedback: checked.feedback,
     lookahead: checked.lookahead,
     knowledge,
@@ -132,6 +135,8 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
     seed: checked.seed,
     replication: 0,
     tieSeed: checked.tieSeed,
+    placementSeed: checked.placementSeed,
+    migrate: checked.migrate,
     sloScale: checked.sloScale,
     sloBase,
     compat: checked.compat,

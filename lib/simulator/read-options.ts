@@ -1,6 +1,7 @@
 import { describe, quote } from '../errors.ts'
 import type { Arrivals, Binding, Feedback, Knowledge } from '../native.ts'
 import { hint } from '../report/near.ts'
+import { JAVASCRIPT_PLACEMENT, type PlacementFunction } from '../scheduler/placement.ts'
 import type { Progress } from './options.ts'
 import { defaultBinding, POLICY_PRESETS, type Policy } from './policies.ts'
 import { ARRIVALS, type ArrivalShape, readArrivalShape } from './read-arrivals.ts'
@@ -17,6 +18,8 @@ export interface Registry {
 /** Checked options, before the trace is known: what depends on it may still be undefined. */
 export interface CheckedOptions {
   policy: Policy
+  /** What `policy.placement` stands for where it is a function. */
+  placementFunction: PlacementFunction | undefined
   /** Without alpha. */
   parameters: Record<string, number>
   mode: 'prefill-first' | undefined
@@ -30,6 +33,8 @@ export interface CheckedOptions {
   sloBase: 'template' | 'exclusive' | undefined
   seed: number
   tieSeed: number
+  placementSeed: number
+  migrate: boolean
   compat: 'none' | 'hexgen' | 'hexgen-ticks'
   laws: boolean
   workers: number | undefined
@@ -62,8 +67,14 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
   if (arrivals === 'trace' && rate !== undefined) {
     reader.add('`rate` has no meaning with the arrivals of the trace: leave one of them out', 'rate')
   }
+  const migrate = reader.boolean('migrate')
+  if (migrate && policy.binding !== 'at-reveal') {
+    reader.add('`migrate` needs binding "at-reveal": a shared queue has nothing to move', 'migrate')
+  }
+  const placement = reader.raw('placement')
   return {
     policy,
+    placementFunction: typeof placement === 'function' ? (placement as PlacementFunction) : undefined,
     parameters: readParameters(reader, registry),
     mode: reader.oneOf('mode', ['prefill-first'] as const, undefined),
     knowledge: reader.oneOf('knowledge', KNOWLEDGE, undefined),
@@ -76,6 +87,8 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
     sloBase: reader.oneOf('sloBase', ['template', 'exclusive'] as const, undefined),
     seed: reader.whole('seed', 1),
     tieSeed: reader.whole('tieSeed', 0),
+    placementSeed: reader.whole('placementSeed', 1),
+    migrate,
     compat: reader.oneOf('compat', ['none', 'hexgen', 'hexgen-ticks'] as const, 'none' as const),
     laws: reader.boolean('laws'),
     workers: reader.whole('workers', undefined, 0, MOST_WORKERS),
@@ -93,7 +106,10 @@ export function isAlpha(value: unknown): value is number {
 function readPolicy(reader: OptionReader, { orders, placements }: Registry): Policy {
   const base = readBase(reader)
   const order = reader.oneOf('order', orders, base.order ?? 'urgency')
-  const placement = reader.oneOf('placement', placements, base.placement ?? 'workload-balanced')
+  const placement =
+    typeof reader.raw('placement') === 'function'
+      ? JAVASCRIPT_PLACEMENT
+      : reader.oneOf('placement', placements, base.placement ?? 'workload-balanced')
   checkPart(reader, 'order', base.order, orders)
   checkPart(reader, 'placement', base.placement, placements)
   // A preset's binding belongs to its own placement.

@@ -1,5 +1,6 @@
 import { LaxityError } from '../errors.ts'
 import type { NativeAddon, NativeOutputs } from '../native.ts'
+import { placementName } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import { runBatch } from './batch.ts'
 import { SIMULATE_KEYS, type SimulateOptions } from './options.ts'
@@ -25,7 +26,7 @@ export async function loadNative(): Promise<NativeAddon> {
  * Simulates one policy on a trace and a cluster. Times are in milliseconds of simulated time.
  *
  * @throws LaxityError ERR_LAXITY_OPTION and ERR_LAXITY_FIELD with all problems at once, ERR_LAXITY_NEVER_FITS,
- * ERR_LAXITY_EMPTY, ERR_LAXITY_ABORTED, and what reading trace and cluster may throw.
+ * ERR_LAXITY_EMPTY, ERR_LAXITY_ABORTED, ERR_LAXITY_PLACEMENT where `placement` is a function that fails, and what reading trace and cluster may throw.
  */
 export async function simulate(options: SimulateOptions): Promise<SimulationResult> {
   const started = performance.now()
@@ -61,7 +62,7 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
   return new SimulationResult({
     trace,
     cluster: prepared.cluster,
-    policy: { order: run.order, placement: run.placement, binding: run.binding },
+    policy: { order: run.order, placement: placementName(run.placement), binding: run.binding },
     knowledge: run.knowledge,
     feedback: run.feedback,
     arrivals: run.arrivals,
@@ -88,7 +89,12 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
     log: batch.log,
     logHeader: record
       ? {
-          run: { ...run, parameters: { ...run.parameters, alpha }, replication },
+          run: {
+            ...run,
+            placement: placementName(run.placement),
+            parameters: { ...run.parameters, alpha },
+            replication,
+          },
           cluster: prepared.nativeCluster,
           trace: { source: trace.source, stages: trace.stages, models: trace.models },
         }

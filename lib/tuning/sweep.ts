@@ -1,5 +1,6 @@
 import { expected, LaxityError } from '../errors.ts'
 import type { Arrivals, Feedback, Knowledge, NativeAddon } from '../native.ts'
+import { placementName } from '../scheduler/placement.ts'
 import { type BatchResult, runBatch } from '../simulator/batch.ts'
 import type { COLUMNS, Column } from '../simulator/chunk.ts'
 import { RUN_KEYS, type RunOptions } from '../simulator/options.ts'
@@ -153,7 +154,7 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
   const cpuMs = table.total('cpuMs')
   return {
     objective,
-    policy: { order: run.order, placement: run.placement, binding: run.binding },
+    policy: { order: run.order, placement: placementName(run.placement), binding: run.binding },
     knowledge: run.knowledge,
     feedback: run.feedback,
     arrivals: run.arrivals,

@@ -57,6 +57,8 @@ const char* reason(Status s) {
       return "An instance names a latency model that was not given.";
     case Status::kLawBroken:
       return "A conservation law failed during the run: a defect of this package.";
+    case Status::kPlacementFailed:
+      return "The placement function threw, or did not return the index of a candidate.";
   }
   return "The status has no known meaning.";
 }

@@ -32,6 +32,7 @@ enum class Status : std::uint8_t {
   kTooManyInstances = 23,  ///< Beyond the limit of instances.
   kUnknownModel = 24,      ///< An instance names a latency model that was not given.
   kLawBroken = 25,  ///< A conservation law failed during a run that checks them: a defect of this package.
+  kPlacementFailed = 26,  ///< A placement from outside (external.h) threw, or named no candidate.
 };
 
 constexpr bool ok(Status s) { return s == Status::kOk; }

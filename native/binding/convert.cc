@@ -214,7 +214,7 @@ bool readInstances(Napi::Object from, std::vector<InstanceSpec>* out) {
   return true;
 }
 
-bool readPolicy(Napi::Object from, RunOptions* out) {
+bool readPolicy(Napi::Object from, RunOptions* out, PlacementFunction* function) {
   static constexpr const char* kBindings[] = {"at-reveal", "at-credit"};
   static constexpr const char* kFeedbacks[] = {"boundary", "lease"};
   static constexpr const char* kKnowledge[] = {"online", "template", "declared", "oracle"};
@@ -225,7 +225,10 @@ bool readPolicy(Napi::Object from, RunOptions* out) {
   int feedback = 0;
   int knowledge = 0;
   int compat = 0;
-  if (!readString(from, "order", &order) || !readString(from, "placement", &placement) ||
+  const Napi::Value placer = from.Get("placement");
+  if (from.Env().IsExceptionPending()) return false;
+  if (!readString(from, "order", &order) ||
+      (!placer.IsFunction() && !readString(from, "placement", &placement)) ||
       !readName(from, "binding", kBindings, &bindingId) ||
       !readName(from, "feedback", kFeedbacks, &feedback) ||
       !readName(from, "knowledge", kKnowledge, &knowledge) || !readName(from, "compat", kCompat, &compat) ||
@@ -234,8 +237,17 @@ bool readPolicy(Napi::Object from, RunOptions* out) {
     return false;
   }
   if (!makeOrder(order, &out->order)) return fail(from.Env(), "Unknown order \"" + order + "\"");
-  if (!makePlacement(placement, &out->placement))
+  if (placer.IsFunction()) {
+    function->bind(placer.As<Napi::Function>());
+    out->placement = function->placement();
+  } else if (!makePlacement(placement, &out->placement)) {
     return fail(from.Env(), "Unknown placement \"" + placement + "\"");
+  }
+  if (from.Has("placementSeed") && !from.Get("placementSeed").IsUndefined() &&
+      !readInteger(from, "placementSeed", 0, 9007199254740991.0, &out->placementSeed)) {
+    return false;
+  }
+  out->migrate = from.Get("migrate").ToBoolean();
   out->binding = static_cast<Binding>(bindingId);
   out->feedback = static_cast<Feedback>(feedback);
   out->knowledge = static_cast<Knowledge>(knowledge);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "binding/napi_setup.h"
+#include "binding/placement_function.h"
 #include "scheduler/scheduler.h"
 
 namespace laxity::binding {
@@ -24,8 +25,12 @@ class SchedulerWrap : public Napi::ObjectWrap<SchedulerWrap> {
   Napi::Value refusals(const Napi::CallbackInfo& info);
   Napi::Value nextWakeMs(const Napi::CallbackInfo& info);
   Napi::Value audit(const Napi::CallbackInfo& info);
+  Napi::Value placementFailure(const Napi::CallbackInfo& info);
+  bool reentered(Napi::Env env) const;
   bool publish(Napi::Env env, std::span<const Decision> made);
 
+  PlacementFunction function_;
+  bool deciding_ = false;  ///< a placement in JavaScript may try to come back in
   std::unique_ptr<Scheduler> scheduler_;
   Napi::ObjectReference ringReference_;
   unsigned char* ring_ = nullptr;

@@ -87,7 +87,7 @@ bool readTenantScales(Napi::Object from, std::vector<double>* out) {
   return true;
 }
 
-bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out) {
+bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out, PlacementFunction* function) {
   static constexpr const char* kArrivals[] = {"poisson", "fixed", "trace", "gamma", "bursts"};
   static constexpr const char* kBases[] = {"template", "exclusive"};
   int arrivals = 0;
@@ -96,7 +96,7 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out) {
   double replication = 0;
   int stageTemplate = 0;
   static constexpr const char* kTemplates[] = {"mean", "pessimistic"};
-  if (!readPolicy(from, out) || !readName(from, "arrivals", kArrivals, &arrivals) ||
+  if (!readPolicy(from, out, function) || !readName(from, "arrivals", kArrivals, &arrivals) ||
       !readName(from, "sloBase", kBases, &base) ||
       (from.Has("template") && !readName(from, "template", kTemplates, &stageTemplate)) ||
       !readNumber(from, "rate", &out->arrivals.rate) || !readNumber(from, "seed", &seed) ||
@@ -194,9 +194,14 @@ Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* lo
     fail(env, "Expected run options and outputs");
     return env.Undefined();
   }
+  if (running_) {
+    fail(env, "This simulator is running: a placement must not run it again");
+    return env.Undefined();
+  }
+  PlacementFunction function;
   RunOptions options;
   RunOutputs outputs;
-  if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options) ||
+  if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options, &function) ||
       !readOutputs(info[1].As<Napi::Object>(), *trace_, &outputs)) {
     return env.Undefined();
   }
@@ -207,8 +212,13 @@ Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* lo
   outputs.log = log;
   RunResult result;
   const double before = threadCpuMs();
+  running_ = true;
   const Status status = laxity::simulate(*trace_, cluster_, options, outputs, &result, &workspace_);
-  return resultObject(env, status, result, trace_->columns().workflows, threadCpuMs() - before);
+  running_ = false;
+  Napi::Object object =
+      resultObject(env, status, result, trace_->columns().workflows, threadCpuMs() - before);
+  if (function.failed()) object.Set("placementFailure", function.failure(env));
+  return object;
 }
 
 }  // namespace laxity::binding

@@ -73,7 +73,7 @@ void Cluster::reindex(HardwareClass& k) {
   for (std::size_t i = 0; i < k.members.size(); ++i) {
     Instance& m = instances_[k.members[i]];
     m.memberIndex = static_cast<std::uint32_t>(i);
-    k.work.set(i, m.accepts() ? m.ledger.work : kNever);
+    k.work.set(i, m.accepts() ? load(m) : kNever);
     if (m.accepts()) ++k.up;
     if (m.condition != Condition::kRemoved) ++k.present;
   }

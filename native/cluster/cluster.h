@@ -15,10 +15,13 @@
 
 namespace laxity {
 
+/// What the tournament trees compare: the outstanding work, or the number of assigned calls.
+enum class Load : std::uint8_t { kWork, kCalls };
+
 struct HardwareClass {
   InstanceSpec spec;
   std::vector<std::uint32_t> members;  ///< instance slots by ascending (tie, slot)
-  TournamentTree work;                 ///< outstanding work of each member that is up, kNever of the others
+  TournamentTree work;                 ///< load of each member that is up, kNever of the others
   std::uint32_t up = 0;                ///< members that accept calls
   std::uint32_t present = 0;           ///< members not removed: they count in means over the cluster
 };
@@ -48,10 +51,16 @@ class Cluster {
   /// stale then.
   std::uint64_t revision() const { return revision_; }
 
-  /// Call after any change of the ledger's work.
+  /// Before the first add.
+  void balance(Load load) { load_ = load; }
+  Nanos load(const Instance& m) const {
+    return load_ == Load::kWork ? m.ledger.work : Nanos{m.ledger.assigned};
+  }
+
+  /// Call after any change of the ledger's work or number of assigned calls.
   void workChanged(std::uint32_t slot) {
     const Instance& m = instances_[slot];
-    if (m.accepts()) classes_[m.hardwareClass].work.set(m.memberIndex, m.ledger.work);
+    if (m.accepts()) classes_[m.hardwareClass].work.set(m.memberIndex, load(m));
   }
 
   /// Instances by ascending (tie, slot): the order in which equal choices are made.
@@ -64,6 +73,7 @@ class Cluster {
   std::vector<LatencyModel> latencies_;
   std::uint64_t tieSeed_;
   std::uint64_t revision_ = 0;
+  Load load_ = Load::kWork;
   std::vector<Instance> instances_;
   std::vector<HardwareClass> classes_;
   std::vector<std::uint32_t> byTie_;

@@ -45,6 +45,7 @@ struct CallCost {
   std::int64_t kv = 0;       ///< tokens to reserve
   std::int64_t context = 0;  ///< expected mean context while decoding, tokens
   std::uint32_t sequences = 1;
+  std::uint32_t tokens = 0;  ///< prompt tokens to compute: those of no cached prefix
 };
 
 /// The scheduler's belief, sums over its own assigned calls; all integers. The engine's truth is another
@@ -89,6 +90,31 @@ struct Ledger {
   }
 };
 
+/// What waits for an instance, and the tokens it has yet to prefill: integer sums that return to zero. Kept
+/// only where a placement or the migration asks for it; a call counts from its queue to its first token.
+struct Backlog {
+  std::uint32_t waiting = 0;  ///< sequences of the calls in its queue
+  Nanos prefill = 0;          ///< sum of their prefill
+  std::int64_t kv = 0;        ///< sum of the tokens they will reserve
+  std::int64_t tokens = 0;    ///< tokens to prefill, of waiting calls and of leases without a first token
+  friend bool operator==(const Backlog&, const Backlog&) = default;
+
+  void enter(const CallCost& c) {
+    waiting += c.sequences;
+    prefill += c.prefill;
+    kv += c.kv;
+    tokens += c.tokens;
+  }
+  void leave(const CallCost& c) {
+    waiting -= c.sequences;
+    prefill -= c.prefill;
+    kv -= c.kv;
+    tokens -= c.tokens;
+  }
+  void lease(const CallCost& c) { tokens += c.tokens; }
+  void firstToken(const CallCost& c) { tokens -= c.tokens; }
+};
+
 /// What an engine reported for this very instant (CONTRACT 6); replaces the ledger's terms of the credit.
 struct ExactCapacity {
   Nanos at = -1;
@@ -107,6 +133,7 @@ struct Instance {
   std::uint32_t firstLease = kNoSlot;  ///< head of the list of its leased calls
   Nanos closedUntil = 0;               ///< no new lease before: backpressure with a retry time
   Ledger ledger;
+  Backlog backlog;
   ExactCapacity exact;
   double utilisation = 0;  ///< decayed share of time in prefill, as of utilisationAt (policies 4.9)
   Nanos utilisationAt = 0;

@@ -4,6 +4,7 @@
 #include "base/math.h"
 #include "order/ageing.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/waiting_calls.h"
 #include "workflow/budget.h"
 
 namespace laxity {
@@ -11,6 +12,7 @@ namespace laxity {
 Status Scheduler::placeAll(Nanos t) {
   const Status advanced = advance(t);
   if (!ok(advanced)) return advanced;
+  placementFailed_ = false;
   fireTimers();
   if (!homeless_.empty() && homelessRevision_ != cluster_.revision()) {
     ready_.insert(ready_.begin(), homeless_.begin(), homeless_.end());
@@ -21,7 +23,11 @@ Status Scheduler::placeAll(Nanos t) {
   // A rejection ends a call, which may make others ready or change keys: until nothing is left to do.
   for (std::size_t i = 0; i < ready_.size(); ++i) {
     const Ref c = ready_[i];
-    if (ok(graph_.findCall(c)) && graph_.call(c.slot).state == CallState::kReady) placeCall(c.slot);
+    if (!ok(graph_.findCall(c)) || graph_.call(c.slot).state != CallState::kReady) continue;
+    placeCall(c.slot);
+    if (!placementFailed_) continue;
+    ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(i));
+    return Status::kPlacementFailed;
   }
   ready_.clear();
   for (std::size_t i = 0; i < dirty_.size(); ++i) refreshWorkflow(dirty_[i]);
@@ -176,6 +182,7 @@ double Scheduler::beta(const StageTemplate* stages) const {
 PlacementView Scheduler::placementView(const Call& c, std::uint32_t slot) const {
   const StageTemplate* stages = templateOf(graph_.workflow(c.workflow));
   return PlacementView{.call = c,
+                       .workflow = graph_.workflow(c.workflow),
                        .cluster = cluster_,
                        .parameters = config_.parameters,
                        .estimates = estimates(slot),
@@ -185,6 +192,14 @@ PlacementView Scheduler::placementView(const Call& c, std::uint32_t slot) const 
                        .withCredit = nullptr,
                        .queueAheadOf = &Scheduler::queueAhead,
                        .scheduler = this};
+}
+
+/// The placement's choice; kNoSlot, and placementFailed_, where one from outside made none.
+std::uint32_t Scheduler::choose(const PlacementView& view) {
+  const std::uint32_t chosen =
+      std::visit([&](auto& placement) { return placement.choose(view); }, config_.placement);
+  placementFailed_ = chosen == kNoSlot;
+  return chosen;
 }
 
 void Scheduler::placeCall(std::uint32_t slot) {
@@ -206,8 +221,9 @@ void Scheduler::placeCall(std::uint32_t slot) {
   const Workflow& w = graph_.workflow(c.workflow);
   if (needsBudget_) setBudget(c, w, restOf(w));
   if (config_.binding == Binding::kAtReveal) {
-    const PlacementView view = placementView(c, slot);
-    assign(slot, std::visit([&](auto& placement) { return placement.choose(view); }, config_.placement));
+    const std::uint32_t chosen = choose(placementView(c, slot));
+    if (chosen == kNoSlot) return;
+    assign(slot, chosen);
     enqueue(slot);
     touchQueue(c.instance);
   } else {
@@ -216,30 +232,6 @@ void Scheduler::placeCall(std::uint32_t slot) {
     touchSharers(c.model);
   }
 }
-
-struct Scheduler::WaitingCalls {
-  const Scheduler& scheduler;
-  const IndexedHeap& queue;
-
-  template <class Visit>
-  void each(Visit&& visit) const {
-    for (const HeapEntry& entry : queue.entries()) {
-      const Call& c = scheduler.graph_.call(entry.slot);
-      visit(scheduler.orderView(c, c.instance));
-    }
-  }
-  Nanos now() const { return scheduler.now_; }
-  /// Sequences that the instances of the queue run at once. The queue must not be empty.
-  std::int64_t slots() const {
-    const Call& first = scheduler.graph_.call(queue.top().slot);
-    if (first.instance != kNoSlot) return scheduler.cluster_.at(first.instance).spec.maxSequences;
-    std::int64_t sum = 0;
-    for (const Instance& m : scheduler.cluster_.instances()) {
-      if (m.accepts() && m.spec.model == first.model) sum += m.spec.maxSequences;
-    }
-    return std::max<std::int64_t>(1, sum);
-  }
-};
 
 QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const PlacementView& view) {
   const Scheduler& s = *static_cast<const Scheduler*>(self);
@@ -393,12 +385,20 @@ void Scheduler::enqueue(std::uint32_t slot) {
   c.state = CallState::kWaiting;
   queueOf(c).push({staticKey(c, c.instance), c.rank, slot},
                   [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+  if (tracksBacklog_ && c.instance != kNoSlot) {
+    cluster_.at(c.instance).backlog.enter(c.cost);
+    ++waitingOf_[c.model];
+  }
 }
 
 void Scheduler::dequeue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   queueOf(c).removeAt(c.heapPosition,
                       [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+  if (tracksBacklog_ && c.instance != kNoSlot) {
+    cluster_.at(c.instance).backlog.leave(c.cost);
+    --waitingOf_[c.model];
+  }
   if (c.instance != kNoSlot)
     touchQueue(c.instance);
   else
@@ -411,15 +411,18 @@ void Scheduler::assign(std::uint32_t slot, std::uint32_t instance) {
   Call& c = graph_.call(slot);
   Instance& m = cluster_.at(instance);
   Estimate e = estimates(slot)[m.hardwareClass];
+  std::uint32_t tokens = c.promptTokens;
   for (const CachedPrefix& cached : c.cached) {
     if (!c.hasCached) break;
     if (cached.instance != instance || cached.tokens == 0 || cached.tokens >= c.promptTokens) continue;
     const Nanos whole = e.prefill;
     e.prefill = cluster_.latency(m).prefill(c.promptTokens - cached.tokens, cached.tokens);
+    tokens = c.promptTokens - cached.tokens;
     e.exec += e.prefill - whole;
   }
   c.instance = instance;
-  c.cost = {e.exec, e.prefill, kvNeed(c), std::int64_t{c.promptTokens} + c.predictedTokens / 2, c.sequences};
+  c.cost = {e.exec,      e.prefill, kvNeed(c), std::int64_t{c.promptTokens} + c.predictedTokens / 2,
+            c.sequences, tokens};
   m.ledger.assign(c.cost);
   cluster_.workChanged(instance);
 }
@@ -438,6 +441,7 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
   c.state = CallState::kPrefilling;
   observe(CallStep::kLeased, c);
   m.ledger.lease(c.cost, now_);
+  if (tracksBacklog_) m.backlog.lease(c.cost);
   if (config_.feedback == Feedback::kBoundary) {
     m.exact.kvFree -= c.cost.kv;
     m.exact.sequencesFree -= c.cost.sequences;
@@ -469,7 +473,10 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
 void Scheduler::release(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   Instance& m = cluster_.at(c.instance);
-  if (c.state == CallState::kPrefilling) m.ledger.firstToken(c.cost, now_);
+  if (c.state == CallState::kPrefilling) {
+    m.ledger.firstToken(c.cost, now_);
+    if (tracksBacklog_) m.backlog.firstToken(c.cost);
+  }
   m.ledger.release(c.cost);
   if (c.previousLease != kNoSlot)
     graph_.call(c.previousLease).nextLease = c.nextLease;
@@ -504,7 +511,7 @@ bool Scheduler::gateOpen(std::uint32_t instance) {
 
 void Scheduler::touchSharers(std::uint16_t model) {
   for (std::uint32_t m : cluster_.byTie()) {
-    if (cluster_.at(m).spec.model == model) touchQueue(m);
+    if (cluster_.at(m).spec.model == model) touchIfRoom(m);
   }
 }
 
@@ -513,19 +520,30 @@ void Scheduler::touchSharers(std::uint16_t model) {
 void Scheduler::leaseFromOwnQueues() {
   openInstances_.clear();
   collectOpen();  // by tie, whatever touched them in which order: leases are numbered
+  if (config_.migrate) {
+    for (const std::uint32_t instance : openInstances_) serve(instance);
+    migrate();
+    considered();
+    return;
+  }
   for (const std::uint32_t instance : openInstances_) {
-    IndexedHeap& queue = queues_[instance];
-    Instance& m = cluster_.at(instance);
-    while (!queue.empty()) {
-      const std::uint32_t slot = pick(queue);
-      const Call& c = graph_.call(slot);
-      // Strict head of line: a call that does not fit holds back the less urgent ones.
-      if (!hasCredit(instance, c.cost.kv, c.cost.sequences)) break;
-      const LeaseReason reason = m.ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
-      dequeue(slot);
-      grant(slot, reason);
-    }
-    m.touched = false;
+    serve(instance);
+    cluster_.at(instance).touched = false;
+  }
+}
+
+/// Leases from an instance's own queue as long as it has credit for the most urgent call.
+void Scheduler::serve(std::uint32_t instance) {
+  IndexedHeap& queue = queues_[instance];
+  const Instance& m = cluster_.at(instance);
+  while (!queue.empty()) {
+    const std::uint32_t slot = pick(queue);
+    const Call& c = graph_.call(slot);
+    // Strict head of line: a call that does not fit holds back the less urgent ones.
+    if (!hasCredit(instance, c.cost.kv, c.cost.sequences)) break;
+    const LeaseReason reason = m.ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
+    dequeue(slot);
+    grant(slot, reason);
   }
 }
 
@@ -554,6 +572,10 @@ void Scheduler::leaseFromSharedQueues() {
     const std::uint16_t model = cluster_.at(openInstances_[i]).spec.model;
     while (leaseFromShared(model)) {
     }
+    if (placementFailed_) {  // considered again by the next decide
+      touched_.insert(touched_.end(), openInstances_.begin(), openInstances_.end());
+      return;
+    }
   }
   for (const std::uint32_t instance : openInstances_) cluster_.at(instance).touched = false;
 }
@@ -574,7 +596,8 @@ bool Scheduler::leaseFromShared(std::uint16_t model) {
   if (withCredit_.empty()) return false;
   PlacementView view = placementView(c, slot);
   view.withCredit = &withCredit_;
-  const std::uint32_t chosen = std::visit([&](auto& p) { return p.choose(view); }, config_.placement);
+  const std::uint32_t chosen = choose(view);
+  if (chosen == kNoSlot) return false;
   queue.removeAt(c.heapPosition,
                  [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
   const bool ahead = cluster_.at(chosen).ledger.unprefilled > 0;

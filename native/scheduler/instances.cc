@@ -13,6 +13,7 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
     if (!ok(added)) return added;
     if (queues_.size() < cluster_.size()) queues_.resize(cluster_.size());
     if (shared_.size() <= e.spec.model) shared_.resize(std::size_t{e.spec.model} + 1);
+    if (waitingOf_.size() < shared_.size()) waitingOf_.resize(shared_.size(), 0);
   } else {
     if (!cluster_.known(e.instance)) return Status::kUnknownInstance;
     // Only an add brings a removed instance back; but its orphaned leases may still be lost with it.

@@ -42,8 +42,17 @@ Scheduler::Scheduler(SchedulerConfig config, SchedulerMemory memory)
       config_.order);
   reissues_ = needsBudget_ || countsWorkflows_ || (needsHorizon_ && !dynamic_);
   cacheParameters();
-  tracksUtilisation_ = std::visit([](const auto& p) { return std::decay_t<decltype(p)>::kNeedsQueueAhead; },
-                                  config_.placement);
+  config_.migrate = config_.migrate && config_.binding == Binding::kAtReveal;
+  std::visit(
+      [&](auto& placement) {
+        using Type = std::decay_t<decltype(placement)>;
+        tracksUtilisation_ = kNeedsUtilisation<Type> || config_.migrate;
+        tracksBacklog_ = kNeedsBacklog<Type> || config_.migrate;
+        cluster_.balance(kBalancesCalls<Type> ? Load::kCalls : Load::kWork);
+        if constexpr (requires { placement.seed(config_.placementSeed); })
+          placement.seed(config_.placementSeed);
+      },
+      config_.placement);
   for (auto& entries : config_.templates) templates_.emplace_back(entries);
 }
 
@@ -562,6 +571,7 @@ void Scheduler::prefilled(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   c.state = CallState::kDecoding;
   cluster_.at(c.instance).ledger.firstToken(c.cost, now_);
+  if (tracksBacklog_) cluster_.at(c.instance).backlog.firstToken(c.cost);
   touch(c.instance);
 }
 

@@ -17,6 +17,7 @@
 #include "placement/registry.h"
 #include "scheduler/events.h"
 #include "scheduler/log.h"
+#include "scheduler/migrate.h"
 #include "workflow/graph.h"
 #include "workflow/horizon.h"
 #include "workflow/parameters.h"
@@ -49,6 +50,8 @@ struct SchedulerConfig {
   KvNeed kvNeed = KvNeed::kPromptAndOutput;
   CallTies callTies = CallTies::kWorkflowThenReveal;
   std::uint64_t tieSeed = 0;
+  std::uint64_t placementSeed = 1;  ///< of placements that draw
+  bool migrate = false;             ///< waiting calls may move to another queue (migrate.h); at-reveal only
   PolicyParameters parameters;
   std::vector<LatencyModel> latencies;
   std::vector<std::vector<TemplateEntry>> templates;
@@ -103,11 +106,16 @@ class Scheduler {
   /// The span stays valid until the next event.
   std::span<const Decision> decide(Nanos t) {
     decisions_.clear();
+    placementFailed_ = false;
     if (!ok(place(t))) return {};
     if (!rejected_.empty() || !touched_.empty()) decideAll();
     if (log_ != nullptr) logDecisions(t);
     return decisions_;
   }
+
+  /// Whether a placement from outside failed in the last `place` or `decide`. Its call keeps its state, no
+  /// call behind it was placed or leased, the decisions made before it stand; the next decide asks again.
+  bool placementFailed() const { return placementFailed_; }
 
   /// When the scheduler wants a timer event; kNever without one.
   Nanos nextWake() const { return timers_.empty() ? kNever : -timers_.top().key; }
@@ -180,8 +188,9 @@ class Scheduler {
   bool hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences) const;
   bool gateOpen(std::uint32_t instance);
   bool nothingWaits(std::uint32_t instance) const {
-    return config_.binding == Binding::kAtReveal ? queues_[instance].empty()
-                                                 : shared_[cluster_.at(instance).spec.model].empty();
+    const std::uint16_t model = cluster_.at(instance).spec.model;
+    if (config_.binding == Binding::kAtCredit) return shared_[model].empty();
+    return queues_[instance].empty() && (!config_.migrate || waitingOf_[model] == 0);
   }
   /// Without a waiting call there is nothing to consider; the one that comes next touches again.
   void touch(std::uint32_t instance) {
@@ -193,6 +202,10 @@ class Scheduler {
   /// A change of the queue alone matters only where a lease is thinkable: a full or prefilling instance is
   /// touched again by the very event that makes room.
   void touchQueue(std::uint32_t instance) {
+    if (config_.migrate) return touchSharers(cluster_.at(instance).spec.model);
+    touchIfRoom(instance);
+  }
+  void touchIfRoom(std::uint32_t instance) {
     const Instance& m = cluster_.at(instance);
     if (m.ledger.leased >= m.spec.maxSequences + config_.lookahead) return;
     if (m.ledger.unprefilled >= 1 + config_.lookahead) return;
@@ -239,11 +252,20 @@ class Scheduler {
 
   // decide
   PlacementView placementView(const Call& c, std::uint32_t slot) const;
+  std::uint32_t choose(const PlacementView& view);
   void placeCall(std::uint32_t slot);
   void leaseFromOwnQueues();
+  void serve(std::uint32_t instance);
   void leaseFromSharedQueues();
   void collectOpen();
   bool leaseFromShared(std::uint16_t model);
+
+  // migration (migrate.h)
+  void migrate();
+  bool bestMove(Move* best);
+  double projectedOn(const PlacementView& view, std::uint32_t instance) const;
+  void mostUrgent(std::uint32_t instance, std::size_t count);
+  void considered();
 
   /// The assumed first token of an attempt, or (call = kNoSlot) the end of an instance's closedUntil.
   struct Timer {
@@ -267,6 +289,8 @@ class Scheduler {
   Nanos ageing_ = 0;  ///< 0 = off
   double budgetMargin_ = 0;
   bool tracksUtilisation_;
+  bool tracksBacklog_;
+  bool placementFailed_ = false;
 
   Cluster cluster_;
   Graph graph_;
@@ -291,16 +315,19 @@ class Scheduler {
   __int128_t meanSum_ = 0;           ///< of the calls revealed so far, for beta
   std::int64_t meanCount_ = 0;
 
-  std::vector<IndexedHeap> queues_;  ///< at-reveal: one per instance
-  std::vector<IndexedHeap> shared_;  ///< at-credit: one per model
-  std::vector<Ref> ready_;           ///< to be placed, in event order
-  std::vector<Ref> homeless_;        ///< feasible, but no instance accepts calls now
+  std::vector<IndexedHeap> queues_;       ///< at-reveal: one per instance
+  std::vector<IndexedHeap> shared_;       ///< at-credit: one per model
+  std::vector<std::uint32_t> waitingOf_;  ///< by model: calls in own queues; kept with the backlogs
+  std::vector<Ref> ready_;                ///< to be placed, in event order
+  std::vector<Ref> homeless_;             ///< feasible, but no instance accepts calls now
   std::uint64_t homelessRevision_ = 0;
   std::vector<std::uint32_t> dirty_;
   std::vector<std::uint32_t> touched_;
   std::vector<std::uint32_t> released_;       ///< scratch: children of a finished call
   std::vector<std::uint32_t> withCredit_;     ///< scratch: at-credit candidates
   std::vector<std::uint32_t> openInstances_;  ///< scratch: considered for the shared queues, by tie
+  std::vector<std::uint32_t> takers_;         ///< scratch: instances that could take a call
+  std::vector<HeapEntry> urgent_;             ///< scratch: waiting calls of one queue
   std::vector<Ref> moreParents_;
   std::vector<Decision> decisions_;
   std::vector<Decision> rejected_;  ///< since the last decide

@@ -22,6 +22,8 @@ SchedulerConfig schedulerConfig(const ClusterSpec& cluster, const RunOptions& op
   config.kvNeed = options.compat == Compat::kNone ? KvNeed::kPromptAndOutput : KvNeed::kPrompt16;
   if (options.compat != Compat::kNone) config.callTies = CallTies::kRevealOrder;
   config.tieSeed = options.tieSeed;
+  config.placementSeed = options.placementSeed;
+  config.migrate = options.migrate;
   config.parameters = options.parameters;
   if (options.compat != Compat::kNone)
     config.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit), 0.95);
@@ -137,8 +139,10 @@ Status Driver::instant(Nanos t) {
 
 void Driver::decide(Nanos t) {
   check(scheduler_.place(t));
+  if (!ok(status_)) return;
   if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) reportBoundaries(t);
   if (const auto decisions = scheduler_.decide(t); !decisions.empty()) carryOut(decisions, t);
+  if (scheduler_.placementFailed()) check(Status::kPlacementFailed);
 }
 
 /// By class over all engines that are due, then by engine.
@@ -362,9 +366,9 @@ void Driver::reportBoundaries(Nanos t) {
     else
       engineNext_.set(m, engine.next());
   }
-  if (options_.binding == Binding::kAtReveal) return;
-  // A lease from a shared queue touches the others while the decision is made, so every engine at a boundary
-  // reports.
+  if (options_.binding == Binding::kAtReveal && !options_.migrate) return;
+  // A lease from a shared queue touches the others while the decision is made, and any of them may take a
+  // call of another queue, so every engine at a boundary reports.
   for (std::uint32_t m = 0; m < engines_.size(); ++m) {
     Engine& engine = engines_[m];
     if (scheduler_.cluster().at(m).touched || engine.idle() || !engine.standsAt(t)) continue;

@@ -72,6 +72,7 @@ Status HexgenClock::run(RunResult* result) {
       if (outputs_.instance != nullptr) outputs_.instance[call.row] = static_cast<std::uint16_t>(d.instance);
       if (outputs_.leasedMs != nullptr) outputs_.leasedMs[call.row] = toMs(m.time);
     }
+    if (scheduler_.placementFailed()) return Status::kPlacementFailed;
     for (std::uint32_t m = 0; m < machines_.size(); ++m) {
       if (machines_[m].time <= g) step(m);
     }

@@ -47,6 +47,8 @@ struct RunOptions {
   Knowledge knowledge = Knowledge::kTemplate;
   PolicyParameters parameters;
   std::uint64_t tieSeed = 0;
+  std::uint64_t placementSeed = 1;
+  bool migrate = false;
   Arrivals::Options arrivals;
   double sloScale = 5;
   std::vector<double> tenantScales;  ///< by tenant, in place of sloScale; empty = sloScale for all

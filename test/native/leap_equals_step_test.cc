@@ -567,6 +567,29 @@ TEST_SUITE("leaping equals stepping") {
     }
   }
 
+  TEST_CASE("every placement, with and without migration") {
+    Tally tally;
+    std::uint32_t failures = 0;
+    const auto names = placementNames();
+    for (std::uint32_t n = 0; n < 60 * names.size(); ++n) {
+      Scenario s = randomScenario(n, {});
+      REQUIRE(makePlacement(names[n % names.size()], &s.options.placement));
+      s.options.placementSeed = n;
+      s.options.migrate = n % 4 != 0;
+      if (s.options.migrate) s.options.binding = Binding::kAtReveal;
+      s.options.parameters.set(static_cast<std::uint16_t>(Parameter::kMigrateMs), n % 3);
+      s.options.parameters.set(static_cast<std::uint16_t>(Parameter::kMigrateCandidates), 1 + n % 5);
+      const std::string difference = compare(s, &tally);
+      if (difference.empty()) continue;
+      if (++failures <= 3) {
+        CAPTURE(n);
+        CHECK_MESSAGE(false, difference);
+      }
+    }
+    CHECK(failures == 0);
+    CHECK(tally.calls > 10'000);
+  }
+
   TEST_CASE("with overcommit what waits in the engine takes the place of the next lease") {
     Scenario s = plain(100, 8, Feedback::kBoundary);
     s.options.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit), 2);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -104,6 +105,9 @@ struct Naive {
   std::vector<std::uint32_t> ready;  ///< in event order
   std::vector<TenantEvent> tenantEvents;
   std::int32_t lastChoice = -1;  ///< round robin
+  Random draws{1, PowerOfTwo::kStream};
+  bool migrates = false;
+  std::uint64_t moves = 0;
   Nanos now = 0;
   __int128 meanSum = 0;
   std::int64_t meanCount = 0;
@@ -525,6 +529,124 @@ struct Naive {
            parameters[Parameter::kGamma] * own * others;
   }
 
+  /// Sums over the calls that wait on m, without one.
+  template <class Value>
+  std::int64_t waitingSum(std::uint32_t m, const NaiveCall& without, Value value) const {
+    std::int64_t total = 0;
+    for (const NaiveCall& c : calls) {
+      if (&c != &without && c.life == Life::kWaiting && c.instance == static_cast<std::int32_t>(m))
+        total += value(c);
+    }
+    return total;
+  }
+  std::int64_t newTokens(std::uint32_t m, const NaiveCall& c) const {
+    std::int64_t cached = 0;
+    for (const CachedPrefix& p : c.cached) {
+      if (p.instance == m && p.tokens > 0) cached = p.tokens;
+    }
+    return c.prompt - cached;
+  }
+
+  /// EFT (policies 4.9) given who is ahead and how many others are delayed.
+  double earliestFinish(std::uint32_t index, std::uint32_t m, Nanos prefillAhead, std::int64_t kvAhead,
+                        double others) const {
+    const NaiveCall& c = calls[index];
+    const NaiveInstance& i = instances[m];
+    const bool here = c.life == Life::kWaiting && c.instance == static_cast<std::int32_t>(m);
+    const auto n = static_cast<double>(assigned(m) - (here ? 1 : 0));
+    const Nanos out = work(m) - (here ? c.exec : 0);
+    const double horizonMs = parameters[Parameter::kUtilisationMs];
+    const double u =
+        i.used == 0 ? 0 : i.used * detExp(-(static_cast<double>(now - i.usedAt) * 1e-6 / horizonMs));
+    const double wait = seconds(std::max<Nanos>(0, i.prefillsEnd - now)) + seconds(prefillAhead);
+    const std::int64_t excess = reserved(m) + kvAhead + need(c) - i.spec.kvTokens;
+    double kv = 0;
+    if (excess > 0 && n > 0) {
+      kv = parameters[Parameter::kKvWeight] * static_cast<double>(excess) /
+           static_cast<double>(i.spec.kvTokens) * (seconds(out) / n) / (1 - std::min(0.9, u));
+    }
+    const double own = seconds(prefill(m, c));
+    const std::int64_t tokens = context(m) + need(c);
+    const DecodePiece piece = latency(m).piece(static_cast<std::uint32_t>(leased(m) + 1), tokens);
+    const double perToken = seconds(roundHalfUp(__int128{piece.base} + __int128{piece.perContext} * tokens));
+    const double stretch = 1 / (1 - std::min(0.85, u));
+    return wait + kv + own + static_cast<double>(c.predicted) * perToken * stretch +
+           parameters[Parameter::kGamma] * own * others;
+  }
+
+  /// The score of the migration (scheduler/migrate.h): the waiting calls at least as urgent are ahead.
+  double migrationScore(std::uint32_t index, std::uint32_t m) const {
+    const NaiveCall& c = calls[index];
+    const auto instance = static_cast<std::int32_t>(m);
+    const long double mine = urgencyNow(index, instance, exec(m, c), prefill(m, c));
+    Nanos all = 0;
+    Nanos ahead = 0;
+    std::int64_t kvAhead = 0;
+    std::int64_t behind = 0;
+    for (const std::uint32_t j : waitingOn(instance, c.model)) {
+      if (j == index) continue;
+      const NaiveCall& other = calls[j];
+      const long double key = urgencyNow(j, instance, other.exec, other.prefill);
+      all += other.prefill;
+      if (key > mine || (key == mine && earlier(other, c))) {
+        ahead += other.prefill;
+        kvAhead += need(other);
+      } else {
+        ++behind;
+      }
+    }
+    const bool contended = reserved(m) + kvAhead + need(c) > instances[m].spec.kvTokens;
+    const std::int64_t here = c.instance == instance ? 1 : 0;
+    const std::int64_t others = contended ? leased(m) + behind : assigned(m) - here;
+    return earliestFinish(index, m, contended ? ahead : all, kvAhead, static_cast<double>(others));
+  }
+
+  void migrate(std::vector<Expected>* decisions) {
+    for (;;) {
+      double bestGain = 0;
+      std::int32_t bestCall = -1;
+      std::uint32_t bestTaker = 0;
+      for (std::uint32_t m = 0; m < instances.size(); ++m) {
+        const std::uint16_t name = instances[m].spec.model;
+        if (!instances[m].up || !waitingOn(static_cast<std::int32_t>(m), name).empty()) continue;
+        for (std::uint32_t s = 0; s < instances.size(); ++s) {
+          std::vector<std::uint32_t> waiting = waitingOn(static_cast<std::int32_t>(s), name);
+          const auto most = static_cast<std::size_t>(parameters[Parameter::kMigrateCandidates]);
+          for (std::size_t k = 0; k < most && !waiting.empty(); ++k) {
+            const auto i = static_cast<std::uint32_t>(mostUrgent(waiting, static_cast<std::int32_t>(s)));
+            waiting.erase(std::find(waiting.begin(), waiting.end(), i));
+            if (!serves(m, calls[i]) || !credit(m, calls[i])) continue;
+            const double gain = migrationScore(i, s) - migrationScore(i, m);
+            if (!(gain > parameters[Parameter::kMigrateMs] * 1e-3)) continue;
+            bool better = bestCall < 0 || gain > bestGain;
+            if (!better && gain == bestGain) {
+              const auto b = static_cast<std::uint32_t>(bestCall);
+              if (b != i) {
+                better = earlier(calls[i], calls[b]);
+              } else {
+                const Nanos mine = exec(m, calls[i]);
+                const Nanos theirs = exec(bestTaker, calls[i]);
+                better = mine < theirs || (mine == theirs && instances[m].perm < instances[bestTaker].perm);
+              }
+            }
+            if (!better) continue;
+            bestGain = gain;
+            bestCall = static_cast<std::int32_t>(i);
+            bestTaker = m;
+          }
+        }
+      }
+      if (bestCall < 0) return;
+      const auto i = static_cast<std::uint32_t>(bestCall);
+      const auto from = static_cast<std::uint32_t>(calls[i].instance);
+      ++moves;
+      assign(i, bestTaker);
+      lease(i);
+      decisions->push_back({i, bestTaker});
+      serve(from, decisions);
+    }
+  }
+
   bool holds(std::uint32_t m, const NaiveCall& c) const {
     for (const CachedPrefix& p : c.cached) {
       if (p.instance == m && p.tokens > 0) return true;
@@ -548,10 +670,18 @@ struct Naive {
         return m;
       }
     }
+    std::vector<std::uint32_t> sorted = candidates;
+    std::sort(sorted.begin(), sorted.end(),
+              [&](std::uint32_t a, std::uint32_t b) { return instances[a].perm < instances[b].perm; });
+    std::vector<std::uint32_t> considered = candidates;
+    if (placement == "power-of-two" && sorted.size() > 1) {
+      const auto n = static_cast<std::uint32_t>(sorted.size());
+      const std::uint32_t first = draws.below(n);
+      considered = {sorted[first]};
+      sorted.erase(sorted.begin() + first);
+      considered.push_back(sorted[draws.below(n - 1)]);
+    }
     if (placement == "workload-balanced-reference") {
-      std::vector<std::uint32_t> sorted = candidates;
-      std::sort(sorted.begin(), sorted.end(),
-                [&](std::uint32_t a, std::uint32_t b) { return instances[a].perm < instances[b].perm; });
       const auto stageTime = [&](std::uint32_t m) {
         if (workflows[c.workflow].templated) {
           for (const TemplateEntry& e : stages) {
@@ -585,23 +715,61 @@ struct Naive {
     const double alpha = parameters[Parameter::kAlpha];
     const double weight = (1 - alpha) * beta(workflows[c.workflow]);
     const double guard = parameters[Parameter::kQueueGuardMs] * 1e-3;
-    const auto score = [&](std::uint32_t m) -> double {  // smaller is better
+    Nanos shortest = kNever;
+    Nanos leastWork = kNever;
+    for (const std::uint32_t m : candidates) {
+      shortest = std::min(shortest, exec(m, c));
+      leastWork = std::min(leastWork, work(m));
+    }
+    const auto score = [&](std::uint32_t m) -> long double {  // smaller is better
       if (placement == "global-queue") return 0;
-      if (placement == "least-work-left") return static_cast<double>(work(m));
+      if (placement == "least-work-left" || placement == "power-of-two")
+        return static_cast<long double>(work(m));
+      if (placement == "least-loaded") return static_cast<long double>(assigned(m));
       if (placement == "eftxp") return eftxp(index, m);
+      if (placement == "normalised") {
+        const double queue =
+            static_cast<double>(leastWork + shortest) / static_cast<double>(work(m) + shortest);
+        const double slowness = static_cast<double>(exec(m, c)) / static_cast<double>(shortest);
+        return alpha * slowness - (1 - alpha) * queue;
+      }
+      const std::int64_t waiting = waitingSum(m, c, [](const NaiveCall&) { return 1; });
+      if (placement == "lmetric") {
+        const auto tokens = [&](const NaiveCall& other) { return newTokens(m, other); };
+        std::int64_t toPrefill = waitingSum(m, c, tokens) + newTokens(m, c);
+        toPrefill += sum(m, false, [&](const NaiveCall& other) {
+          return other.life == Life::kPrefilling ? tokens(other) : 0;
+        });
+        return static_cast<long double>(toPrefill * (leased(m) + waiting + 1));
+      }
+      const std::int64_t demanded = waitingSum(m, c, [&](const NaiveCall& other) { return need(other); });
+      if (placement == "freeness") {
+        const std::int64_t batch = leased(m) + waiting;
+        if (batch == 0) return -std::numeric_limits<long double>::infinity();
+        return -static_cast<long double>(instances[m].spec.kvTokens - reserved(m) - demanded) /
+               static_cast<long double>(batch);
+      }
+      if (placement == "eft" || placement == "eftx") {
+        const Nanos ahead = waitingSum(m, c, [](const NaiveCall& other) { return other.prefill; });
+        return earliestFinish(index, m, ahead, demanded,
+                              placement == "eft" ? 0 : static_cast<double>(assigned(m)));
+      }
+      REQUIRE(placement == "workload-balanced");
       return -(weight / (seconds(work(m)) + guard) - alpha * seconds(exec(m, c)));
     };
     // Inside a class and without a cached prefix only the outstanding work differs: it decides, not the
     // rounded score.
-    const bool byWork = placement == "workload-balanced" && !atCredit;
+    const bool normalised = placement == "normalised";
+    const bool byWork = (placement == "workload-balanced" || normalised) && !atCredit;
+    const bool balances = normalised ? alpha < 1 : weight > 0;
     std::int32_t best = -1;
     std::vector<std::uint32_t> left;
-    for (const std::uint32_t m : candidates) {
+    for (const std::uint32_t m : considered) {
       bool dominated = false;
       for (const std::uint32_t other : candidates) {
         if (!byWork || other == m || holds(m, c) || !(instances[other].spec == instances[m].spec)) continue;
-        const bool less = weight > 0 && work(other) != work(m) ? work(other) < work(m)
-                                                               : instances[other].perm < instances[m].perm;
+        const bool less = balances && work(other) != work(m) ? work(other) < work(m)
+                                                             : instances[other].perm < instances[m].perm;
         dominated = dominated || less;
       }
       if (!dominated) left.push_back(m);
@@ -609,8 +777,8 @@ struct Naive {
     for (const std::uint32_t m : left) {
       if (best >= 0) {
         const auto b = static_cast<std::uint32_t>(best);
-        const double s = score(m);
-        const double sb = score(b);
+        const long double s = score(m);
+        const long double sb = score(b);
         const bool better =
             s < sb || (s == sb && (exec(m, c) < exec(b, c) ||
                                    (exec(m, c) == exec(b, c) && instances[m].perm < instances[b].perm)));
@@ -739,7 +907,7 @@ struct Naive {
     c.life = Life::kPrefilling;
     tenantEvents.push_back({TenantEvent::kLeased, i, 0});
     m.prefillsEnd = std::max(m.prefillsEnd, now) + c.prefill;
-    if (placement == "eftxp") {
+    if (placement == "eftxp" || placement == "eft" || placement == "eftx" || migrates) {
       const double horizonMs = parameters[Parameter::kUtilisationMs];
       m.used = m.used * detExp(-(static_cast<double>(now - m.usedAt) * 1e-6) / horizonMs) +
                static_cast<double>(c.prefill) * 1e-6 / horizonMs;
@@ -761,19 +929,22 @@ struct Naive {
     }
     ready.clear();
   }
+  void serve(std::uint32_t m, std::vector<Expected>* decisions) {
+    for (;;) {
+      const std::int32_t best = mostUrgent(waitingOn(static_cast<std::int32_t>(m), instances[m].spec.model),
+                                           static_cast<std::int32_t>(m));
+      if (best < 0 || !credit(m, calls[static_cast<std::uint32_t>(best)])) break;
+      lease(static_cast<std::uint32_t>(best));
+      decisions->push_back({static_cast<std::uint32_t>(best), m});
+    }
+  }
   std::vector<Expected> leases(const std::vector<std::uint32_t>& considered) {
     std::vector<Expected> decisions;
     if (binding == Binding::kAtReveal) {
       // By perm: with counters that all queues share it matters.
       for (const std::uint32_t m : byPerm()) {
         if (std::find(considered.begin(), considered.end(), m) == considered.end()) continue;
-        for (;;) {
-          const std::int32_t best = mostUrgent(
-              waitingOn(static_cast<std::int32_t>(m), instances[m].spec.model), static_cast<std::int32_t>(m));
-          if (best < 0 || !credit(m, calls[static_cast<std::uint32_t>(best)])) break;
-          lease(static_cast<std::uint32_t>(best));
-          decisions.push_back({static_cast<std::uint32_t>(best), m});
-        }
+        serve(m, &decisions);
       }
       return decisions;
     }
@@ -810,12 +981,14 @@ struct Walk {
   bool everyInstance = false;  ///< consider all instances at each decide, touched or not
   bool roomy = false;          ///< KV never binds
   int steps = 120;
+  bool migrates = false;
 };
 
 struct Tally {
   std::uint64_t placements = 0;
   std::uint64_t leases = 0;
   std::uint64_t compared = 0;
+  std::uint64_t moves = 0;
 };
 
 /// A random run of both schedulers; empty where they agree throughout, else the first difference.
@@ -867,6 +1040,13 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
   config.binding = how.binding;
   config.lookahead = naive.lookahead;
   config.tieSeed = random.below(3);
+  config.placementSeed = seed + 7;
+  naive.draws = Random(config.placementSeed, PowerOfTwo::kStream);
+  config.migrate = naive.migrates = how.migrates;
+  if (how.migrates) {
+    set(Parameter::kMigrateMs, random.below(3) * 2);
+    set(Parameter::kMigrateCandidates, 1 + random.below(3));
+  }
   config.parameters = naive.parameters;
   config.latencies = naive.latencies;
   if (!naive.stages.empty()) config.templates.push_back(naive.stages);
@@ -1021,7 +1201,14 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
       if (everyInstance || std::find(touched.begin(), touched.end(), m) != touched.end())
         considered.push_back(m);
     }
+    if (how.migrates) {  // the order of instances is part of the specification
+      std::sort(considered.begin(), considered.end(), [&](std::uint32_t a, std::uint32_t b) {
+        return naive.instances[a].perm < naive.instances[b].perm;
+      });
+    }
+    const bool decides = !scheduler.touched().empty();
     std::vector<Expected> expected = naive.leases(considered);
+    if (how.migrates && decides) naive.migrate(&expected);
     std::vector<Expected> got;
     for (const Decision& d : scheduler.decide(t)) {
       if (d.kind != DecisionKind::kLease) return where + "a rejection";
@@ -1033,8 +1220,10 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
       return how.binding == Binding::kAtReveal ? e.instance : naive.calls[e.call].model;
     };
     const auto byBucket = [&](const Expected& a, const Expected& b) { return bucket(a) < bucket(b); };
-    std::stable_sort(expected.begin(), expected.end(), byBucket);
-    std::stable_sort(got.begin(), got.end(), byBucket);
+    if (!how.migrates) {
+      std::stable_sort(expected.begin(), expected.end(), byBucket);
+      std::stable_sort(got.begin(), got.end(), byBucket);
+    }
     if (expected != got) {
       std::string text = where + "leases";
       for (const Expected& e : got) text += " " + std::to_string(e.call) + "@" + std::to_string(e.instance);
@@ -1045,6 +1234,7 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
     }
     if (!scheduler.audit()) return where + "audit";
   }
+  tally->moves += naive.moves;
   return "";
 }
 
@@ -1099,6 +1289,21 @@ TEST_SUITE("policies against a naive scheduler") {
     CHECK(tally.leases > 10'000);
   }
 
+  TEST_CASE("migration: every order with every placement") {
+    Tally tally;
+    for (const auto order : orderNames()) {
+      for (const auto placement : placementNames()) {
+        const bool dynamic = order == "ratio";
+        Walk how{std::string(order), std::string(placement), Binding::kAtReveal, !dynamic};
+        how.migrates = true;
+        walkAll(how, 40, &tally);
+      }
+    }
+    MESSAGE("moves " << tally.moves << ", leases " << tally.leases);
+    CHECK(tally.moves > 2'000);
+    CHECK(tally.leases > 10'000);
+  }
+
   TEST_CASE("at-credit: an instance never waits while the head of the queue fits its free KV") {
     Tally tally;
     for (const auto order : orderNames()) {
@@ -1123,12 +1328,13 @@ struct Bench {
 
   Bench(const char* placement, double alpha, const std::vector<double>& slow, const char* order = "fcfs",
         std::uint64_t tieSeed = 0, Binding binding = Binding::kAtReveal, std::uint32_t lookahead = 0)
-      : scheduler(config(placement, alpha, slow, order, tieSeed, binding, lookahead)) {
-    for (std::uint32_t m = 0; m < slow.size(); ++m) {
+      : Bench(config(placement, alpha, slow, order, tieSeed, binding, lookahead), slow.size()) {}
+  Bench(SchedulerConfig c, std::size_t instances) : scheduler(c) {
+    for (std::uint32_t m = 0; m < instances; ++m) {
       InstanceSpec spec;
       spec.latency = static_cast<std::uint16_t>(m);
       for (std::uint32_t k = 0; k < m; ++k) {
-        if (slow[k] == slow[m])
+        if (c.latencies[k] == c.latencies[m])
           spec.latency = static_cast<std::uint16_t>(std::min<std::uint32_t>(spec.latency, k));
       }
       spec.kvTokens = 1'000'000;
@@ -1151,6 +1357,11 @@ struct Bench {
     return c;
   }
   std::uint32_t place(std::uint32_t prompt, std::uint32_t predicted = 1) {
+    const std::uint32_t slot = reveal(prompt, predicted);
+    REQUIRE(scheduler.place(t) == Status::kOk);
+    return scheduler.graph().call(slot).instance;
+  }
+  std::uint32_t reveal(std::uint32_t prompt, std::uint32_t predicted = 1) {
     Reveal e{};
     e.call = {calls++, 1};
     e.workflow = {0, 1};
@@ -1160,8 +1371,7 @@ struct Bench {
     e.cached[0] = e.cached[1] = CachedPrefix{};
     e.remaining = -1;
     REQUIRE(scheduler.reveal(t, e, {}) == Status::kOk);
-    REQUIRE(scheduler.place(t) == Status::kOk);
-    return scheduler.graph().call(e.call.slot).instance;
+    return e.call.slot;
   }
 };
 
@@ -1207,6 +1417,263 @@ TEST_SUITE("workload-balanced") {
     b.place(1000);
     b.place(3000);
     CHECK(b.scheduler.beta(nullptr) == doctest::Approx(4));
+  }
+}
+
+TEST_SUITE("placements") {
+  TEST_CASE("normalised: alpha = 0 on equal hardware joins the shortest queue, at any load") {
+    for (const std::uint64_t tieSeed : {0u, 3u}) {
+      Random random(43, tieSeed);
+      Bench a("normalised", 0, {1, 1, 1, 1, 1}, "fcfs", tieSeed);
+      Bench b("least-work-left", 0, {1, 1, 1, 1, 1}, "fcfs", tieSeed);
+      for (int i = 0; i < 500; ++i) {
+        const std::uint32_t prompt = 1 + random.below(300);
+        const std::uint32_t output = 1 + random.below(4);
+        CHECK(a.place(prompt, output) == b.place(prompt, output));
+      }
+    }
+  }
+
+  TEST_CASE("normalised: scaling every time changes nothing; alpha = 1 is the fastest only") {
+    Random random(44);
+    Bench a("normalised", 0.2, {1, 2, 2, 3});
+    Bench b("normalised", 0.2, {8, 16, 16, 24});
+    Bench fastest("normalised", 1, {2, 1, 1, 3});
+    for (int i = 0; i < 300; ++i) {
+      const std::uint32_t prompt = 1 + random.below(300);
+      CHECK(a.place(prompt) == b.place(prompt));
+      CHECK(fastest.place(prompt) == 1);
+    }
+  }
+
+  TEST_CASE("least-loaded counts calls, however long") {
+    Bench b("least-loaded", 0, {1, 1, 2});
+    CHECK(b.place(9000) == 0);  // equal counts: the fastest, then the first by perm
+    CHECK(b.place(1) == 1);
+    CHECK(b.place(1) == 2);
+    CHECK(b.place(1) == 0);
+  }
+
+  TEST_CASE("power-of-two: one candidate needs no draw; of two it is least-work-left; of many it is a pair") {
+    Bench one("power-of-two", 0, {1});
+    for (int i = 0; i < 20; ++i) CHECK(one.place(10) == 0);
+    Random random(45);
+    Bench two("power-of-two", 0, {1, 1});
+    Bench lwl("least-work-left", 0, {1, 1});
+    for (int i = 0; i < 200; ++i) {
+      const std::uint32_t prompt = 1 + random.below(300);
+      CHECK(two.place(prompt) == lwl.place(prompt));
+    }
+    // Six instances with distinct work: each pair is equally likely, so the k-th least loaded is kept with
+    // probability (5 - k) / 15, k = 0 .. 5. Calls without weight keep the ranking.
+    Bench six("power-of-two", 0, {1, 1, 1, 1, 1, 1});
+    std::uint32_t kept[6] = {};
+    std::vector<std::uint32_t> loaded;
+    for (std::uint32_t prompt = 1; loaded.size() < 6; ++prompt) {
+      const std::uint32_t m = six.place(1'000'000'0u * prompt / 100);
+      if (std::find(loaded.begin(), loaded.end(), m) == loaded.end()) loaded.push_back(m);
+    }
+    std::vector<std::uint32_t> byWork = {0, 1, 2, 3, 4, 5};
+    const auto& cluster = six.scheduler.cluster();
+    std::sort(byWork.begin(), byWork.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return cluster.at(a).ledger.work < cluster.at(b).ledger.work;
+    });
+    for (std::size_t k = 1; k < 6; ++k)
+      REQUIRE(cluster.at(byWork[k]).ledger.work - cluster.at(byWork[k - 1]).ledger.work >
+              6'000 * kMillisecond);
+    constexpr int kDraws = 3000;
+    for (int i = 0; i < kDraws; ++i) {
+      const std::uint32_t m = six.place(1);
+      ++kept[std::find(byWork.begin(), byWork.end(), m) - byWork.begin()];
+    }
+    for (std::uint32_t k = 0; k < 6; ++k) {
+      const double expected = kDraws * (5.0 - k) / 15;
+      CHECK(std::abs(kept[k] - expected) <= 4 * std::sqrt(expected + 1));
+    }
+    CHECK(kept[5] == 0);  // the most loaded loses to any other: two distinct ones are drawn
+  }
+
+  TEST_CASE("power-of-two replays from its seed, and another seed draws otherwise") {
+    const auto choices = [](std::uint64_t seed) {
+      SchedulerConfig config =
+          Bench::config("power-of-two", 0, {1, 1, 1, 1, 1, 1, 1, 1}, "fcfs", 0, Binding::kAtReveal, 0);
+      config.placementSeed = seed;
+      Bench b(config, 8);
+      std::vector<std::uint32_t> chosen;
+      for (std::uint32_t i = 0; i < 100; ++i) chosen.push_back(b.place(1 + i % 7));
+      return chosen;
+    };
+    CHECK(choices(5) == choices(5));
+    CHECK(choices(5) != choices(6));
+  }
+
+  TEST_CASE("lmetric and freeness weigh what they say, to the token") {
+    // 1 ms per token. Instance 0 has a call of 100 tokens waiting or leased, instance 1 one of 98.
+    Bench l("lmetric", 0, {1, 1});
+    CHECK(l.place(100) == 0);
+    CHECK(l.place(98) == 1);
+    CHECK(l.place(1) == 1);  // (98 + 1) * 2 < (100 + 1) * 2
+    CHECK(l.place(1) == 0);  // (100 + 1) * 2 < (99 + 1) * 3
+    Bench f("freeness", 0, {1, 1});
+    CHECK(f.place(100) == 0);  // both infinite
+    CHECK(f.place(50) == 1);
+    CHECK(f.place(10) == 1);  // (1e6 - 51) / 1 > (1e6 - 101) / 1
+    CHECK(f.place(10) == 0);  // (1e6 - 101) / 1 > (1e6 - 62) / 2
+  }
+
+  TEST_CASE("projected finish: the terms of a decode share") {
+    // No engine with a decode share is accepted yet, so the specification is changed behind the cluster.
+    Cluster cluster({model({0, 1, 10, 0, 0})}, 0);
+    InstanceSpec spec;
+    spec.kvTokens = 1000;
+    spec.maxSequences = 4;
+    REQUIRE(ok(cluster.add(0, spec)));
+    Instance& m = cluster.at(0);
+    m.utilisation = 0.9;
+    m.ledger.prefillsEnd = 300 * kMillisecond;
+    Call call;
+    call.promptTokens = 100;
+    call.predictedTokens = 10;
+    Workflow workflow;
+    PolicyParameters parameters;
+    const Estimate e{100 * kMillisecond, 200 * kMillisecond};
+    const PlacementView view{.call = call,
+                             .workflow = workflow,
+                             .cluster = cluster,
+                             .parameters = parameters,
+                             .estimates = &e,
+                             .stageTemplate = nullptr,
+                             .now = 100 * kMillisecond,
+                             .beta = 1,
+                             .withCredit = nullptr,
+                             .queueAheadOf = nullptr,
+                             .scheduler = nullptr};
+    m.utilisationAt = view.now;
+    const FinishTerms terms{200 * kMillisecond, 990, 3 * kSecond, 2, 4};
+    // 0.4 s ahead; 1,100 of 1,000 tokens, mean work 1.5 s; 10 tokens at 10 ms; gamma 0.5, 4 others.
+    const double kv = 3 * 0.1 * 1.5 / (1 - 0.9);
+    CHECK(projectedFinish(view, m, e, terms) ==
+          doctest::Approx(0.4 + kv + 0.1 + 0.1 / (1 - 0.85) + 0.5 * 0.1 * 4));
+    m.spec.mode = EngineMode::kDecodeShare;
+    m.spec.decodeShare = 500;
+    CHECK(projectedFinish(view, m, e, terms) ==
+          doctest::Approx(0.4 / 0.5 + kv + 0.1 + 0.1 / 0.5 + 0.5 * 0.1 * 4));
+  }
+}
+
+namespace {
+
+/// A placement from outside that fails on demand.
+struct Outside {
+  std::uint32_t answer = 0;
+  std::uint32_t asked = 0;
+  static std::uint32_t choose(void* self, const PlacementView&) {
+    Outside& o = *static_cast<Outside*>(self);
+    ++o.asked;
+    return o.answer;
+  }
+  ExternalPlacement placement() { return {&Outside::choose, this}; }
+};
+
+}  // namespace
+
+TEST_SUITE("placements from outside") {
+  TEST_CASE("it has no name") {
+    Placement placement;
+    CHECK(!makePlacement("", &placement));
+    for (const auto name : placementNames()) CHECK(!name.empty());
+    CHECK(placementNames().size() + 1 == std::variant_size_v<Placement>);
+  }
+
+  TEST_CASE("an answer that is no candidate changes nothing; the next decide asks again") {
+    for (const std::uint32_t bad : {2u, 7u, kNoSlot}) {
+      Outside outside;
+      SchedulerConfig config = Bench::config("round-robin", 0, {1, 1, 1}, "fcfs", 0, Binding::kAtReveal, 0);
+      config.placement = outside.placement();
+      Bench b(config, 3);
+      REQUIRE(b.scheduler.instance(0, {2, InstanceChange::kDrain, {}}) == Status::kOk);
+      CHECK(b.place(10) == 0);
+      outside.answer = bad;
+      b.reveal(10);
+      b.reveal(10);
+      CHECK(b.scheduler.place(0) == Status::kPlacementFailed);
+      CHECK(b.scheduler.decide(0).empty());
+      CHECK(b.scheduler.placementFailed());
+      CHECK(outside.asked == 3);  // one call each time, none behind it
+      CHECK(b.scheduler.audit());
+      CHECK(b.scheduler.graph().call(1).state == CallState::kReady);
+      outside.answer = 1;
+      const auto decisions = b.scheduler.decide(0);
+      CHECK(!b.scheduler.placementFailed());
+      REQUIRE(decisions.size() == 2);
+      CHECK(decisions[0].call.slot == 0);
+      CHECK(decisions[1].call.slot == 1);
+      CHECK(decisions[1].instance == 1);
+      CHECK(b.scheduler.audit());
+    }
+  }
+
+  TEST_CASE("at-credit: what was leased before stands, the head stays where it was") {
+    Outside outside;
+    SchedulerConfig config = Bench::config("round-robin", 0, {1, 1, 1}, "fcfs", 0, Binding::kAtCredit, 0);
+    config.placement = outside.placement();
+    Bench b(config, 3);
+    for (int i = 0; i < 3; ++i) b.reveal(10);
+    // Instance 0 has no credit any more when the second call asks for it.
+    const auto first = b.scheduler.decide(0);
+    REQUIRE(first.size() == 1);
+    CHECK(first[0].instance == 0);
+    CHECK(b.scheduler.placementFailed());
+    CHECK(b.scheduler.audit());
+    CHECK(b.scheduler.graph().call(1).state == CallState::kWaiting);
+    outside.answer = 2;
+    const auto second = b.scheduler.decide(0);
+    REQUIRE(second.size() == 1);
+    CHECK(second[0].call.slot == 1);
+    CHECK(second[0].instance == 2);
+    CHECK(b.scheduler.placementFailed());
+    outside.answer = 1;
+    CHECK(b.scheduler.decide(0).size() == 1);
+    CHECK(!b.scheduler.placementFailed());
+    CHECK(b.scheduler.audit());
+  }
+}
+
+TEST_SUITE("migration") {
+  TEST_CASE("an idle instance takes the call with the largest gain, above the threshold only") {
+    for (const double threshold : {0.0, 500.0, 1e6}) {
+      SchedulerConfig config =
+          Bench::config("workload-balanced", 1, {1, 2}, "fcfs", 0, Binding::kAtReveal, 0);
+      config.migrate = true;
+      config.parameters.set(static_cast<std::uint16_t>(Parameter::kMigrateMs), threshold);
+      Bench b(config, 2);
+      // alpha = 1: all on the fast instance, which runs one at a time; the slow one stands idle.
+      for (int i = 0; i < 3; ++i) b.reveal(1000);
+      const auto decisions = b.scheduler.decide(0);
+      REQUIRE(decisions.size() == (threshold < 1e6 ? 2u : 1u));
+      CHECK(decisions[0].instance == 0);
+      CHECK(decisions[0].call.slot == 0);
+      if (threshold < 1e6) {
+        CHECK(decisions[1].instance == 1);
+        // Prefill-first without contention: both wait for every prefill, so the gains are equal, and so the
+        // earlier revealed one goes.
+        CHECK(decisions[1].call.slot == 1);
+      }
+      CHECK(b.scheduler.audit());
+    }
+  }
+
+  TEST_CASE("it is off by default and has no meaning with a shared queue") {
+    for (const Binding binding : {Binding::kAtReveal, Binding::kAtCredit}) {
+      SchedulerConfig config = Bench::config("workload-balanced", 1, {1, 2}, "fcfs", 0, binding, 0);
+      CHECK(!config.migrate);
+      config.migrate = binding == Binding::kAtCredit;
+      Bench b(config, 2);
+      for (int i = 0; i < 3; ++i) b.reveal(1000);
+      const auto decisions = b.scheduler.decide(0);
+      CHECK(decisions.size() == (binding == Binding::kAtCredit ? 2u : 1u));
+      CHECK(b.scheduler.audit());
+    }
   }
 }
 

@@ -480,6 +480,8 @@ Result run(const Trace& trace, const ClusterSpec& cluster, const RunOptions& opt
   config.lookahead = options.lookahead;
   config.useTemplates = options.knowledge == Knowledge::kTemplate;
   config.tieSeed = options.tieSeed;
+  config.placementSeed = options.placementSeed;
+  config.migrate = options.migrate;
   config.parameters = options.parameters;
   config.latencies = cluster.latencies;
   config.templates = cluster.templates;

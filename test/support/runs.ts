@@ -101,10 +101,13 @@ function tenants(seed: number): () => number {
 export const ORDERS = native.orders
 export const PLACEMENTS = native.placements
 
-/** Every order × placement × binding × knowledge, spread over seeds; every fourth with ageing. */
+/** Every order × placement × binding × knowledge, with and without migration, spread over seeds; some with ageing. */
 export function policy(
   seed: number,
-): Pick<NativeRun, 'order' | 'placement' | 'binding' | 'knowledge' | 'parameters'> {
+): Pick<
+  NativeRun,
+  'order' | 'placement' | 'binding' | 'knowledge' | 'parameters' | 'placementSeed' | 'migrate'
+> {
   const next = random(seed * 7919 + 1)
   const pick = <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)]!
   return {
@@ -113,6 +116,8 @@ export function policy(
     binding: pick(['at-reveal', 'at-credit'] as const),
     knowledge: pick(['online', 'template', 'declared', 'oracle'] as const),
     parameters: next() < 0.25 ? { ageingMs: 500, budgetMargin: 0.1 } : {},
+    placementSeed: seed,
+    migrate: next() < 0.5,
   }
 }
 
