@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { gzipSync } from 'node:zlib'
 import { readTrace } from '../../../lib/traces/read.ts'
 import { traceLines } from '../../../lib/traces/write.ts'
+import { random } from '../../support/runs.ts'
 import { assertFails, contentOf, readInChunks, readText, sharedFile } from './shared.ts'
 
 const HEADER = 'TIMESTAMP,ContextTokens,GeneratedTokens'
@@ -42,6 +43,31 @@ describe("Azure's traces", () => {
     assert.deepEqual([...other.columns.arrivalMs!], [0, 1000])
     assert.deepEqual([...other.columns.promptTokens], [9, 2])
     assert.deepEqual([...other.columns.outputTokens], [7, 1])
+  })
+
+  it('means the same after being written and read, for 200 random files', async () => {
+    const next = random(5)
+    const below = (n: number) => Math.floor(next() * n)
+    const two = (value: number) => String(value).padStart(2, '0')
+    for (let round = 0; round < 200; round++) {
+      const rows = Array.from({ length: 1 + below(20) }, () => {
+        const [day, hour, second, fraction] = [1 + below(28), below(24), below(60), below(1e7)]
+        const ns = BigInt(((day - 1) * 24 + hour) * 3600 + second) * 10n ** 9n + BigInt(fraction) * 100n
+        const time = `2024-02-${two(day)} ${two(hour)}:00:${two(second)}.${String(fraction).padStart(7, '0')}`
+        return { ns, prompt: 1 + below(9000), output: 1 + below(500), time }
+      })
+      const table = await readText(
+        csv(...rows.map(({ time, prompt, output }) => `${time},${prompt},${output}`)),
+      )
+      // Sorted stably by time; differences in whole nanoseconds.
+      const sorted = rows.toSorted((a, b) => Number(a.ns - b.ns))
+      assert.deepEqual([...table.columns.promptTokens], sorted.map(({ prompt }) => prompt)) // biome-ignore format: one line
+      for (const [w, { ns }] of sorted.entries()) {
+        // A month in ms has half a nanosecond in its last place, and a shift rounds again.
+        assert(Math.abs(table.columns.arrivalMs![w]! * 1e6 - Number(ns - sorted[0]!.ns)) <= 1)
+      }
+      assert.deepEqual(contentOf(await readText([...traceLines(table)].join(''))), contentOf(table))
+    }
   })
 
   it('reads any chunking alike, gzipped or not, with a byte order mark or blank lines', async () => {

@@ -128,6 +128,9 @@ describe("Mooncake's traces", () => {
         requests.push(request(t, length, hashes, 1 + i))
       }
       const table = await readText(jsonl(requests), chains)
+      for (const read of [table, await readText(jsonl(requests))]) {
+        assert.deepEqual(contentOf(await readText([...traceLines(read)].join(''))), contentOf(read))
+      }
       const parents = naiveParents(requests)
       const { columns } = table
       // Outputs number the requests.
