@@ -219,13 +219,14 @@ class Scheduler {
   void enqueue(std::uint32_t slot);
   void dequeue(std::uint32_t slot);
   std::uint32_t pick(const IndexedHeap& queue) const;
-  std::uint32_t oldestOverdue(const IndexedHeap& queue) const;
+  [[gnu::cold, gnu::noinline]] std::uint32_t oldestOverdue(const IndexedHeap& queue) const;
   struct WaitingCalls;  ///< what an order's `prepare` sees of a queue
   void reissueShared();
   void observe(CallStep step, Call& c, std::uint32_t tokens = 0) {
     if (observes_) observeAll(step, c, tokens);
   }
-  void observeAll(CallStep step, Call& c, std::uint32_t tokens);
+  // Out of the way of runs whose order does not ask.
+  [[gnu::cold, gnu::noinline]] void observeAll(CallStep step, Call& c, std::uint32_t tokens);
   OrderView orderView(const Call& c, std::uint32_t instance) const;
   Nanos staticKey(const Call& c, std::uint32_t instance) const;
   Nanos deltaOn(const Call& c, std::uint32_t instance, const Estimate& e) const;
@@ -242,7 +243,7 @@ class Scheduler {
   void refreshWorkflow(std::uint32_t workflow);
   Nanos refreshPaths(Workflow& w);
   void setBudget(Call& c, const Workflow& w, Nanos rest) const;
-  void workflowFinished(const Workflow& w);
+  [[gnu::cold, gnu::noinline]] void workflowFinished(const Workflow& w);
   void cacheParameters();
   Nanos restOf(const Workflow& w) const;
   const StageTemplate* templateOf(const Workflow& w) const;
