@@ -36,6 +36,7 @@ Status Scheduler::placeAll(Nanos t) {
 }
 
 void Scheduler::decideAll() {
+  placementFailed_ = false;
   if (!rejected_.empty()) decisions_.swap(rejected_);
   if (touched_.empty()) return;
   if (config_.binding == Binding::kAtReveal)
@@ -520,30 +521,25 @@ void Scheduler::touchSharers(std::uint16_t model) {
 void Scheduler::leaseFromOwnQueues() {
   openInstances_.clear();
   collectOpen();  // by tie, whatever touched them in which order: leases are numbered
-  if (config_.migrate) {
-    for (const std::uint32_t instance : openInstances_) serve(instance);
-    migrate();
-    considered();
-    return;
-  }
-  for (const std::uint32_t instance : openInstances_) {
-    serve(instance);
-    cluster_.at(instance).touched = false;
-  }
+  serve(openInstances_);
+  if (config_.migrate) migrate();
 }
 
-/// Leases from an instance's own queue as long as it has credit for the most urgent call.
-void Scheduler::serve(std::uint32_t instance) {
-  IndexedHeap& queue = queues_[instance];
-  const Instance& m = cluster_.at(instance);
-  while (!queue.empty()) {
-    const std::uint32_t slot = pick(queue);
-    const Call& c = graph_.call(slot);
-    // Strict head of line: a call that does not fit holds back the less urgent ones.
-    if (!hasCredit(instance, c.cost.kv, c.cost.sequences)) break;
-    const LeaseReason reason = m.ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
-    dequeue(slot);
-    grant(slot, reason);
+/// Leases from each instance's own queue as long as it has credit for the most urgent call.
+void Scheduler::serve(std::span<const std::uint32_t> instances) {
+  for (const std::uint32_t instance : instances) {
+    IndexedHeap& queue = queues_[instance];
+    Instance& m = cluster_.at(instance);
+    while (!queue.empty()) {
+      const std::uint32_t slot = pick(queue);
+      const Call& c = graph_.call(slot);
+      // Strict head of line: a call that does not fit holds back the less urgent ones.
+      if (!hasCredit(instance, c.cost.kv, c.cost.sequences)) break;
+      const LeaseReason reason = m.ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
+      dequeue(slot);
+      grant(slot, reason);
+    }
+    m.touched = false;
   }
 }
 

@@ -17,9 +17,18 @@ void Scheduler::migrate() {
     unassign(move.call);
     assign(move.call, move.instance);
     enqueue(move.call);
-    serve(move.instance);
-    if (gateOpen(from)) serve(from);
+    serve({&move.instance, 1});
+    if (gateOpen(from)) serve({&from, 1});
   }
+  // Every instance with an open gate has had its chance at this instant; leases may have touched some again.
+  std::size_t kept = 0;
+  for (const std::uint32_t instance : touched_) {
+    if (gateOpen(instance))
+      cluster_.at(instance).touched = false;
+    else
+      touched_[kept++] = instance;
+  }
+  touched_.resize(kept);
 }
 
 bool Scheduler::bestMove(Move* best) {
@@ -106,19 +115,6 @@ void Scheduler::mostUrgent(std::uint32_t instance, std::size_t count) {
       },
       config_.order);
   urgent_.resize(count);
-}
-
-/// Every instance with an open gate has had its chance at this instant.
-void Scheduler::considered() {
-  for (const std::uint32_t instance : openInstances_) cluster_.at(instance).touched = false;
-  std::size_t kept = 0;
-  for (const std::uint32_t instance : touched_) {
-    if (gateOpen(instance))
-      cluster_.at(instance).touched = false;
-    else
-      touched_[kept++] = instance;
-  }
-  touched_.resize(kept);
 }
 
 }  // namespace laxity

@@ -106,7 +106,6 @@ class Scheduler {
   /// The span stays valid until the next event.
   std::span<const Decision> decide(Nanos t) {
     decisions_.clear();
-    placementFailed_ = false;
     if (!ok(place(t))) return {};
     if (!rejected_.empty() || !touched_.empty()) decideAll();
     if (log_ != nullptr) logDecisions(t);
@@ -256,7 +255,7 @@ class Scheduler {
   std::uint32_t choose(const PlacementView& view);
   void placeCall(std::uint32_t slot);
   void leaseFromOwnQueues();
-  void serve(std::uint32_t instance);
+  void serve(std::span<const std::uint32_t> instances);
   void leaseFromSharedQueues();
   void collectOpen();
   bool leaseFromShared(std::uint16_t model);
@@ -266,7 +265,6 @@ class Scheduler {
   bool bestMove(Move* best);
   double projectedOn(const PlacementView& view, std::uint32_t instance) const;
   void mostUrgent(std::uint32_t instance, std::size_t count);
-  void considered();
 
   /// The assumed first token of an attempt, or (call = kNoSlot) the end of an instance's closedUntil.
   struct Timer {
