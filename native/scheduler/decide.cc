@@ -214,7 +214,10 @@ OrderView Scheduler::orderView(const Call& c, std::uint32_t instance) const {
     for (std::uint32_t m : cluster_.byTie()) {
       const Instance& candidate = cluster_.at(m);
       if (!candidate.accepts() || e[candidate.hardwareClass].exec == kNever) continue;
-      best = std::min(best, deltaOn(c, m, e[candidate.hardwareClass]));
+      const Estimate& there = e[candidate.hardwareClass];
+      best = std::min(
+          best,
+          deltaOn(c, m, c.hasCached ? withCachedPrefix(there, c, m, cluster_.latency(candidate)) : there));
     }
     if (best == kNever) best = c.mean;
   }
@@ -295,13 +298,7 @@ void Scheduler::assign(std::uint32_t slot, std::uint32_t instance) {
   Call& c = graph_.call(slot);
   Instance& m = cluster_.at(instance);
   Estimate e = estimates(slot)[m.hardwareClass];
-  for (const CachedPrefix& cached : c.cached) {
-    if (!c.hasCached) break;
-    if (cached.instance != instance || cached.tokens == 0 || cached.tokens >= c.promptTokens) continue;
-    const Nanos whole = e.prefill;
-    e.prefill = cluster_.latency(m).prefill(c.promptTokens - cached.tokens, cached.tokens);
-    e.exec += e.prefill - whole;
-  }
+  if (c.hasCached) e = withCachedPrefix(e, c, instance, cluster_.latency(m));
   c.instance = instance;
   c.cost = {e.exec, e.prefill, kvNeed(c), std::int64_t{c.promptTokens} + c.predictedTokens / 2, c.sequences};
   m.ledger.assign(c.cost);

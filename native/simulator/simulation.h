@@ -11,6 +11,8 @@
 #include "cluster/instance.h"
 #include "model/latency.h"
 #include "scheduler/scheduler.h"
+#include "simulator/prediction_error.h"
+#include "simulator/prefix_cache.h"
 #include "workload/arrivals.h"
 #include "workload/trace.h"
 
@@ -36,6 +38,7 @@ struct ClusterSpec {
   std::vector<LatencyModel> latencies;
   std::vector<InstanceSpec> instances;
   std::vector<std::vector<TemplateEntry>> templates;  ///< workflows use the first, where there is one
+  std::vector<std::vector<CacheTier>> prefixCaches;   ///< by instance, the fastest tier first; empty = none
 };
 
 struct RunOptions {
@@ -52,6 +55,7 @@ struct RunOptions {
   SloBase sloBase = SloBase::kTemplate;
   Compat compat = Compat::kNone;
   bool laws = false;  ///< check the conservation laws at every instant
+  PredictionError error;
 };
 
 /// Where to write what; null or empty = not wanted. Times in ms.
@@ -70,6 +74,17 @@ struct RunOutputs {
   EventLog* log = nullptr;
 };
 
+/// What the prefix caches did, counted at the leases. All zero where no instance has one.
+struct CacheResult {
+  std::uint64_t hits = 0;          ///< leases that found some of their shared prefix
+  std::uint64_t misses = 0;        ///< leases that found none of it
+  std::uint64_t stale = 0;         ///< leases that found less than the reveal's hint had promised
+  std::uint64_t promptTokens = 0;  ///< of all leases
+  std::uint64_t sharedTokens = 0;  ///< of these: what an endless cache on one instance would have held
+  std::uint64_t cachedTokens = 0;  ///< of these: found
+  std::uint64_t loadedTokens = 0;  ///< of these: with a load time
+};
+
 struct RunResult {
   std::uint32_t completed = 0;
   std::uint64_t calls = 0;  ///< calls finished
@@ -83,6 +98,7 @@ struct RunResult {
   double p99Ms = 0;
   double sloScale95 = 0;      ///< ceil(0.95 n)-th smallest latency / base
   double throughputPerS = 0;  ///< completed / makespan
+  CacheResult cache;
 };
 
 struct WorkspaceMemory;

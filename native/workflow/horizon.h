@@ -25,6 +25,19 @@ struct Estimate {
   Nanos exec = 0;  ///< t_comp: prefill + decode of the predicted output, alone
 };
 
+/// The call's cost on `instance`, where `e` is that of its class: a cached prefix saves prefill there, and
+/// may have to be loaded first.
+inline Estimate withCachedPrefix(Estimate e, const Call& c, std::uint32_t instance,
+                                 const LatencyModel& latency) {
+  for (const CachedPrefix& cached : c.cached) {
+    if (cached.instance != instance || cached.tokens == 0 || cached.tokens >= c.promptTokens) continue;
+    const Nanos whole = e.prefill;
+    e.prefill = latency.prefill(c.promptTokens - cached.tokens, cached.tokens) + Nanos{cached.loadUs} * 1'000;
+    e.exec += e.prefill - whole;
+  }
+  return e;
+}
+
 class Horizons {
  public:
   /// `estimates`: one per class; classes that cannot serve the call have exec = kNever. `gap`: observed tool
