@@ -389,17 +389,22 @@ void Driver::hintCached(std::uint32_t workflow, std::uint32_t row) {
     if (a.tokens != b.tokens) return a.tokens > b.tokens;
     return a.loadUs != b.loadUs ? a.loadUs < b.loadUs : a.instance < b.instance;
   };
-  cache_.eachHolder(workflow, tokens, [&](std::uint32_t m, const FoundPrefix& found) {
-    if (cluster_.instances[m].model != r.model) return;
-    const Nanos us = std::min<Nanos>((found.load + 999) / 1'000, std::numeric_limits<std::uint32_t>::max());
-    const CachedPrefix holder{m, found.tokens, static_cast<std::uint32_t>(us)};
-    if (better(holder, r.cached[0])) {
-      r.cached[1] = r.cached[0];
-      r.cached[0] = holder;
-    } else if (better(holder, r.cached[1])) {
-      r.cached[1] = holder;
-    }
-  });
+  const auto latencyOf = [&](std::uint32_t m) -> const LatencyModel& {
+    return cluster_.latencies[cluster_.instances[m].latency];
+  };
+  cache_.eachHolder(
+      workflow, tokens, r.promptTokens, latencyOf, [&](std::uint32_t m, const FoundPrefix& found) {
+        if (cluster_.instances[m].model != r.model) return;
+        const Nanos us =
+            std::min<Nanos>((found.load + 999) / 1'000, std::numeric_limits<std::uint32_t>::max());
+        const CachedPrefix holder{m, found.tokens, static_cast<std::uint32_t>(us)};
+        if (better(holder, r.cached[0])) {
+          r.cached[1] = r.cached[0];
+          r.cached[0] = holder;
+        } else if (better(holder, r.cached[1])) {
+          r.cached[1] = holder;
+        }
+      });
 }
 
 /// What the instance holds at the lease, counted.
@@ -410,7 +415,8 @@ FoundPrefix Driver::findCached(const Call& call, std::uint32_t row, std::uint32_
   const std::uint32_t* shared = trace_.columns().cachedTokens;
   const std::uint32_t tokens = shared == nullptr ? 0 : reusableTokens(shared[row], call.promptTokens);
   if (tokens == 0) return {};
-  const FoundPrefix found = cache_.find(instance, workflow, tokens);
+  const FoundPrefix found = cache_.find(instance, workflow, tokens, call.promptTokens,
+                                        cluster_.latencies[cluster_.instances[instance].latency]);
   ++(found.tokens > 0 ? sums.hits : sums.misses);
   for (const CachedPrefix& hint : call.cached) {
     if (hint.instance == instance && hint.tokens > found.tokens) ++sums.stale;

@@ -30,25 +30,28 @@ std::uint32_t PrefixCache::entryOf(std::uint32_t instance, std::uint32_t workflo
   return e;
 }
 
-FoundPrefix PrefixCache::find(std::uint32_t instance, std::uint32_t workflow, std::uint32_t tokens) const {
-  const std::uint32_t e = entryOf(instance, workflow);
-  return e == kNoSlot ? FoundPrefix{} : findIn(e, tokens);
-}
-
 /// Its beginning lies in the fastest tier that holds any of it.
-FoundPrefix PrefixCache::findIn(std::uint32_t e, std::uint32_t tokens) const {
+FoundPrefix PrefixCache::findIn(std::uint32_t e, std::uint32_t tokens, std::uint32_t prompt,
+                                const LatencyModel& latency) const {
   const Line& line = lines_[entries_[e].instance];
   std::int64_t left = tokens / kPrefixBlock;
   FoundPrefix found;
+  FoundPrefix best;
   FineSum load = 0;
+  const auto time = [&](const FoundPrefix& f) {
+    return latency.prefill(prompt - f.tokens, f.tokens) + f.load;
+  };
   for (std::uint32_t i = 0; i < line.tiers && left > 0; ++i) {
     const std::int64_t blocks = std::min(left, held(e, i));
+    if (blocks == 0) continue;
     left -= blocks;
     found.tokens += static_cast<std::uint32_t>(blocks * kPrefixBlock);
     load += FineSum{tiers_[line.firstTier + i].perToken} * blocks * kPrefixBlock;
+    found.load = roundFine(load);
+    if (found.load > 0 && time(found) >= time(best)) break;
+    best = found;
   }
-  found.load = roundFine(load);
-  return found;
+  return best;
 }
 
 void PrefixCache::touch(std::uint32_t instance, std::uint32_t workflow, std::uint32_t tokens) {

@@ -11,12 +11,14 @@
 //   touch   at the end of a call's prefill (its prompt) and at its finish (prompt + output): the prefix moves
 //           to the front and is max(what is held, that length) long
 //   find    at the lease: min(held, asked); what lies in a slower tier costs its tokens x that tier's time
-//           per token, rounded once. It changes no recency.
+//           per token, rounded once. A tier is left out, with those below it, unless load + prefill of the
+//           rest is shorter with it. It changes no recency.
 // Nothing is pinned: a running call has its whole context in the KV cache proper, so the line may drop its
 // prefix meanwhile; the call keeps what it found at its lease.
 //
 // Ties: none. Uses of one instance are totally ordered by the driver's order of events (prefill ends,
-// finishes in the order of joining), so recency is a total order.
+// finishes in the order of joining), so recency is a total order. Equally fast with and without a slower
+// tier: without.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +28,7 @@
 #include "base/fixed.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "model/latency.h"
 
 namespace laxity {
 
@@ -53,16 +56,22 @@ class PrefixCache {
   /// Empties everything. `instances`: the tiers of each, the fastest first.
   void reset(std::uint32_t workflows, const std::vector<std::vector<CacheTier>>& instances);
 
-  /// What `instance` holds of the first `tokens` of the workflow's prefix.
-  FoundPrefix find(std::uint32_t instance, std::uint32_t workflow, std::uint32_t tokens) const;
+  /// What a prefill of `prompt` tokens on `instance`, of that latency, reuses of their first `tokens`.
+  FoundPrefix find(std::uint32_t instance, std::uint32_t workflow, std::uint32_t tokens, std::uint32_t prompt,
+                   const LatencyModel& latency) const {
+    const std::uint32_t e = entryOf(instance, workflow);
+    return e == kNoSlot ? FoundPrefix{} : findIn(e, tokens, prompt, latency);
+  }
 
   void touch(std::uint32_t instance, std::uint32_t workflow, std::uint32_t tokens);
 
-  /// visit(instance, found) for every instance that holds some of it, in no meaningful order.
-  template <class Visit>
-  void eachHolder(std::uint32_t workflow, std::uint32_t tokens, Visit&& visit) const {
+  /// visit(instance, found) for every instance that holds some of it, in no meaningful order;
+  /// `latencyOf(instance)` as for find.
+  template <class LatencyOf, class Visit>
+  void eachHolder(std::uint32_t workflow, std::uint32_t tokens, std::uint32_t prompt, LatencyOf&& latencyOf,
+                  Visit&& visit) const {
     for (std::uint32_t e = firstHolder_[workflow]; e != kNoSlot; e = entries_[e].nextHolder) {
-      const FoundPrefix found = findIn(e, tokens);
+      const FoundPrefix found = findIn(e, tokens, prompt, latencyOf(entries_[e].instance));
       if (found.tokens > 0) visit(entries_[e].instance, found);
     }
   }
@@ -96,7 +105,8 @@ class PrefixCache {
     return held_[std::size_t{e} * stride_ + tier];
   }
   std::int64_t lengthOf(std::uint32_t e) const;
-  FoundPrefix findIn(std::uint32_t e, std::uint32_t tokens) const;
+  FoundPrefix findIn(std::uint32_t e, std::uint32_t tokens, std::uint32_t prompt,
+                     const LatencyModel& latency) const;
   std::uint32_t entryOf(std::uint32_t instance, std::uint32_t workflow) const;
   std::uint32_t create(std::uint32_t instance, std::uint32_t workflow);
   void unlink(std::uint32_t e);

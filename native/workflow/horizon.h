@@ -11,6 +11,7 @@
 // large the cluster is.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "cluster/cluster.h"
@@ -26,13 +27,15 @@ struct Estimate {
 };
 
 /// The call's cost on `instance`, where `e` is that of its class: a cached prefix saves prefill there, and
-/// may have to be loaded first.
+/// may have to be loaded first. It never costs more than none, so the best of a class is its representative
+/// or a holder.
 inline Estimate withCachedPrefix(Estimate e, const Call& c, std::uint32_t instance,
                                  const LatencyModel& latency) {
   for (const CachedPrefix& cached : c.cached) {
     if (cached.instance != instance || cached.tokens == 0 || cached.tokens >= c.promptTokens) continue;
     const Nanos whole = e.prefill;
-    e.prefill = latency.prefill(c.promptTokens - cached.tokens, cached.tokens) + Nanos{cached.loadUs} * 1'000;
+    const Nanos rest = latency.prefill(c.promptTokens - cached.tokens, cached.tokens);
+    e.prefill = std::min(whole, rest + Nanos{cached.loadUs} * 1'000);
     e.exec += e.prefill - whole;
   }
   return e;

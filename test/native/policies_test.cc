@@ -117,15 +117,14 @@ struct Naive {
     return latency(m).prefill(static_cast<std::uint32_t>(c.prompt), 0);
   }
   Nanos prefill(std::uint32_t m, const NaiveCall& c) const {
-    std::int64_t cached = 0;
-    Nanos load = 0;
+    Nanos least = plainPrefill(m, c);
     for (const CachedPrefix& p : c.cached) {
       if (p.instance != m || p.tokens == 0) continue;
-      cached = p.tokens;
-      load = Nanos{p.loadUs} * 1000;
+      const Nanos load = Nanos{p.loadUs} * 1000;
+      least = std::min(least,
+                       load + latency(m).prefill(static_cast<std::uint32_t>(c.prompt) - p.tokens, p.tokens));
     }
-    return load + latency(m).prefill(static_cast<std::uint32_t>(c.prompt - cached),
-                                     static_cast<std::uint32_t>(cached));
+    return least;
   }
   Nanos plainExec(std::uint32_t m, const NaiveCall& c) const {
     return plainPrefill(m, c) + decodeAlone(latency(m), c.prompt, c.predicted);
