@@ -92,6 +92,8 @@ export interface NativeInstance {
   kvTokens: number
   maxSequences: number
   mode: 'prefill-first'
+  /** Tiers of its prefix cache, the fastest (GPU memory, 0 ms) first; left out = none. */
+  prefixCache?: { tokens: number; msPerToken: number }[]
 }
 
 export interface NativeCluster {
@@ -119,6 +121,19 @@ export interface NativePolicy {
   /** Permutes ties between equal instances; 0 = identity. */
   tieSeed: number
   compat: 'none' | 'hexgen' | 'hexgen-ticks'
+  /** How wrong its predictions are; left out = not at all. */
+  error?: NativeError
+}
+
+/** `native/simulator/prediction_error.h`, same names, same meaning. */
+export interface NativeError {
+  length: 'none' | 'lognormal' | 'mean-absolute' | 'uniform' | 'bias' | 'heavy-tail'
+  size: number
+  share: number
+  correlation: number
+  gpu: number
+  batch: number
+  seed: number
 }
 
 export interface NativeRun extends NativePolicy {
@@ -172,6 +187,15 @@ export interface NativeResult {
   /** Smallest scale that 95 % of the workflows meet. */
   sloScale95: number
   throughputPerS: number
+  /** Leases that found some, or none, of their shared prefix; that found less than the hint had promised. */
+  cacheHits: number
+  cacheMisses: number
+  cacheStale: number
+  /** Prompt tokens of all leases; of these shared, found, found in a slower tier. All 0 without prefix caches. */
+  cachePromptTokens: number
+  cacheSharedTokens: number
+  cacheFoundTokens: number
+  cacheLoadedTokens: number
   /** Thread CPU time of the run. */
   cpuMs: number
 }

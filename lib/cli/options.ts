@@ -21,6 +21,8 @@ export interface Flags {
   workers?: unknown
   seed?: unknown
   json?: boolean
+  prefixCache?: unknown
+  error?: string
 }
 
 /** Numbers become numbers; anything else stays text, so that the message about it shows what was typed. */
@@ -53,6 +55,15 @@ export function addRunFlags(command: Command): Command {
       'online, template, declared or oracle (default: template where there is one)',
     )
     .option('--feedback <kind>', 'boundary or lease (default: boundary)')
+    .option(
+      '--prefix-cache <tokens>',
+      'prefix cache of every instance, 0 = none (default: what the cluster says)',
+      numeric,
+    )
+    .option(
+      '--error <parts>',
+      'prediction errors: length=lognormal:S|mean-absolute:M|uniform:X|bias:X|heavy-tail, correlation=R, time=gpu:S, batch=F; with commas between',
+    )
     .option('--slo-scale <n>', 'deadline = arrival + scale × base (default: 5)', numeric)
     .option('--workers <n>', 'threads; 0 = none (default: none for small jobs, else cores − 1)', numeric)
     .option('--seed <n>', 'seed of the arrivals (default: 1)', numeric)
@@ -62,7 +73,7 @@ export function addRunFlags(command: Command): Command {
 /** The shared flags as options of the API, without trace and cluster. The API checks the types it is given. */
 export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> {
   const { rate, arrivals, policy, beta, order, placement, binding } = flags
-  const { mode, knowledge, feedback, sloScale, workers, seed } = flags
+  const { mode, knowledge, feedback, sloScale, workers, seed, prefixCache, error } = flags
   const options: Partial<Record<keyof RunOptions, unknown>> = {
     rate,
     arrivals,
@@ -77,6 +88,8 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
     sloScale,
     workers,
     seed,
+    prefixCache,
+    error,
   }
   return options as Omit<RunOptions, 'trace' | 'cluster'>
 }

@@ -50,6 +50,7 @@ export function simulateJson(
   flags: Pick<SimulateFlags, 'perWorkflow' | 'mix'>,
 ): string {
   const { policy, knowledge, feedback, arrivals, trace, cluster, metrics, counts, timing } = result
+  const { cache, error } = result
   const document = {
     command: 'simulate',
     policy,
@@ -60,6 +61,8 @@ export function simulateJson(
     cluster: cluster.name,
     metrics,
     counts,
+    ...(cache && { cache }),
+    ...(error !== undefined && { error }),
     ...(flags.perWorkflow && { perWorkflow: [...result.workflows()] }),
     ...(flags.mix && { mix: result.stageMix() }),
     timing,

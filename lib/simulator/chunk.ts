@@ -77,6 +77,13 @@ export const COLUMNS = [
   'sloScale95',
   'throughputPerS',
   'cpuMs',
+  'cacheHits',
+  'cacheMisses',
+  'cacheStale',
+  'cachePromptTokens',
+  'cacheSharedTokens',
+  'cacheFoundTokens',
+  'cacheLoadedTokens',
 ] as const
 
 export type Column = (typeof COLUMNS)[number]

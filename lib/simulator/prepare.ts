@@ -6,7 +6,7 @@ import { LaxityError } from '../errors.ts'
 import type { NativeAddon, NativeCluster, NativeRun } from '../native.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { RunOptions } from './options.ts'
-import type { CheckedOptions } from './read-options.ts'
+import { type CheckedOptions, NOT_COMPAT } from './read-options.ts'
 import { abortedError } from './status.ts'
 import type { OptionReader } from './validate.ts'
 
@@ -47,6 +47,9 @@ export async function prepare(
     nativeCluster = bindCluster(cluster!, trace)
     if (checked.mode !== undefined)
       for (const instance of nativeCluster.instances) instance.mode = checked.mode
+    if (checked.prefixCache !== undefined) setPrefixCaches(nativeCluster, checked.prefixCache)
+    if (checked.compat !== 'none' && nativeCluster.instances.some(({ prefixCache }) => prefixCache))
+      reader.add(`${NOT_COMPAT} prefix caches: set \`prefixCache\` to 0`, 'compat')
     checkFits(trace, nativeCluster, checked.compat !== 'none')
   } catch (error) {
     problems.absorb(error)
@@ -118,6 +121,16 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
     sloBase,
     compat: checked.compat,
     laws: checked.laws,
+    ...(checked.error && { error: { ...checked.error.native, seed: checked.seed } }),
+  }
+}
+
+/** The first tier of every instance; the slower ones stay. */
+function setPrefixCaches({ instances }: NativeCluster, tokens: number): void {
+  for (const instance of instances) {
+    const slower = instance.prefixCache?.slice(1) ?? []
+    if (tokens === 0) delete instance.prefixCache
+    else instance.prefixCache = [{ tokens, msPerToken: 0 }, ...slower]
   }
 }
 

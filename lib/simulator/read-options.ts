@@ -3,6 +3,7 @@ import type { Arrivals, Binding, Feedback, Knowledge } from '../native.ts'
 import { hint } from '../report/near.ts'
 import type { Progress } from './options.ts'
 import { defaultBinding, POLICY_PRESETS, type Policy } from './policies.ts'
+import { type CheckedError, readError } from './prediction-error.ts'
 import type { OptionReader } from './validate.ts'
 
 /** Names that the core registers. */
@@ -32,6 +33,9 @@ export interface CheckedOptions {
   workers: number | undefined
   signal: AbortSignal | undefined
   onProgress: ((progress: Progress) => void) | undefined
+  /** Tokens; undefined = the cluster's own. */
+  prefixCache: number | undefined
+  error: CheckedError | undefined
 }
 
 const BINDINGS = ['at-reveal', 'at-credit'] as const
@@ -40,6 +44,10 @@ const MOST_LOOKAHEAD = 1000
 const MOST_WORKERS = 256
 const MOST_PER_SECOND = 1e6
 const LARGEST_SCALE = 1e6
+const LARGEST_CACHE = 10_000_000_000
+
+/** Why other options exclude `compat`. */
+export const NOT_COMPAT = '`compat` reproduces a simulator without'
 
 /** Checks what needs no trace; problems are left in the reader. */
 export function readOptions(reader: OptionReader, registry: Registry): CheckedOptions {
@@ -57,6 +65,11 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
   if (arrivals === 'trace' && rate !== undefined) {
     reader.add('`rate` has no meaning with the arrivals of the trace: leave one of them out', 'rate')
   }
+  const compat = reader.oneOf('compat', ['none', 'hexgen', 'hexgen-ticks'] as const, 'none' as const)
+  const prefixCache = reader.whole('prefixCache', undefined, 0, LARGEST_CACHE)
+  const error = readError(reader)
+  if (compat !== 'none' && (prefixCache ?? 0) > 0) reader.add(`${NOT_COMPAT} prefix caches`, 'prefixCache')
+  if (compat !== 'none' && error !== undefined) reader.add(`${NOT_COMPAT} prediction errors`, 'error')
   return {
     policy,
     parameters: readParameters(reader, registry),
@@ -70,11 +83,13 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
     sloBase: reader.oneOf('sloBase', ['template', 'exclusive'] as const, undefined),
     seed: reader.whole('seed', 1),
     tieSeed: reader.whole('tieSeed', 0),
-    compat: reader.oneOf('compat', ['none', 'hexgen', 'hexgen-ticks'] as const, 'none' as const),
+    compat,
     laws: reader.boolean('laws'),
     workers: reader.whole('workers', undefined, 0, MOST_WORKERS),
     signal: reader.signal(),
     onProgress: reader.callback('onProgress'),
+    prefixCache,
+    error,
   }
 }
 

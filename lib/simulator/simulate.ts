@@ -2,10 +2,11 @@ import { LaxityError } from '../errors.ts'
 import type { NativeAddon, NativeOutputs } from '../native.ts'
 import type { TraceTable } from '../traces/table.ts'
 import { runBatch } from './batch.ts'
+import type { Column } from './chunk.ts'
 import { SIMULATE_KEYS, type SimulateOptions } from './options.ts'
 import { prepare } from './prepare.ts'
 import { isAlpha, readOptions } from './read-options.ts'
-import { type CallColumns, SimulationResult } from './result.ts'
+import { type CacheCounts, type CallColumns, SimulationResult } from './result.ts'
 import { OptionReader } from './validate.ts'
 
 export const DEFAULT_ALPHA = 0.3
@@ -83,6 +84,10 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
       evictions: value('evictions'),
       events: value('events'),
     },
+    cache: prepared.nativeCluster.instances.some(({ prefixCache }) => prefixCache)
+      ? cacheCounts(value)
+      : undefined,
+    error: checked.error?.text,
     ...columns,
     perCall: callColumns,
     log: batch.log,
@@ -95,6 +100,21 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
       : undefined,
     timing: { wallMs: performance.now() - started, cpuMs: value('cpuMs'), workers: batch.workers },
   })
+}
+
+function cacheCounts(value: (name: Column) => number): CacheCounts {
+  const promptTokens = value('cachePromptTokens')
+  const cachedTokens = value('cacheFoundTokens')
+  return {
+    hits: value('cacheHits'),
+    misses: value('cacheMisses'),
+    stale: value('cacheStale'),
+    promptTokens,
+    sharedTokens: value('cacheSharedTokens'),
+    cachedTokens,
+    loadedTokens: value('cacheLoadedTokens'),
+    hitRate: promptTokens === 0 ? 0 : cachedTokens / promptTokens,
+  }
 }
 
 function perCallColumns({ calls }: TraceTable): CallColumns {
