@@ -187,6 +187,8 @@ export interface NativeResult {
   /** Smallest scale that 95 % of the workflows meet. */
   sloScale95: number
   throughputPerS: number
+  /** Evictions that an engine dealt with on its own (feedback `lease`); `evictions` are those the scheduler saw. */
+  hiddenEvictions: number
   /** Leases that found some, or none, of their shared prefix; that found less than the hint had promised. */
   cacheHits: number
   cacheMisses: number

@@ -33,7 +33,8 @@ function metricTable({ metrics, counts, cache }: SimulationResult): string {
     ['completed', `${count(counts.completed)} of ${count(counts.workflows)}`],
   ]
   if (counts.rejected > 0) rows.push(['rejected calls', count(counts.rejected)])
-  if (counts.evictions > 0) rows.push(['evictions', count(counts.evictions)])
+  const evictions = counts.evictions + counts.hiddenEvictions
+  if (evictions > 0) rows.push(['evictions', count(evictions)])
   if (cache !== undefined) {
     rows.push(['prefix cache, tokens', percent(cache.hitRate)])
     rows.push(['prefix cache, calls', `${count(cache.hits)} of ${count(cache.hits + cache.misses)}`])

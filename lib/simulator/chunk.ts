@@ -77,6 +77,7 @@ export const COLUMNS = [
   'sloScale95',
   'throughputPerS',
   'cpuMs',
+  'hiddenEvictions',
   'cacheHits',
   'cacheMisses',
   'cacheStale',

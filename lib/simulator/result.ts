@@ -26,7 +26,10 @@ export interface Counts {
   completed: number
   calls: number
   rejected: number
+  /** Of running calls, for want of KV, back to the scheduler. */
   evictions: number
+  /** The same, by an engine on its own (feedback `lease`). */
+  hiddenEvictions: number
   events: number
 }
 

@@ -82,6 +82,7 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
       calls: value('calls'),
       rejected: value('rejected'),
       evictions: value('evictions'),
+      hiddenEvictions: value('hiddenEvictions'),
       events: value('events'),
     },
     cache: prepared.nativeCluster.instances.some(({ prefixCache }) => prefixCache)

@@ -93,6 +93,7 @@ Napi::Object resultObject(Napi::Env env, Status status, const RunResult& r, std:
   o.Set("p99Ms", r.p99Ms);
   o.Set("sloScale95", r.sloScale95);
   o.Set("throughputPerS", r.throughputPerS);
+  o.Set("hiddenEvictions", static_cast<double>(r.hiddenEvictions));
   o.Set("cacheHits", static_cast<double>(r.cache.hits));
   o.Set("cacheMisses", static_cast<double>(r.cache.misses));
   o.Set("cacheStale", static_cast<double>(r.cache.stale));

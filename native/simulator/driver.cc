@@ -126,6 +126,7 @@ Status Driver::run(RunResult* result) {
   if (!ok(status_)) return status_;
   if (options_.laws) lawsHold();
   if (endedWorkflows_ != workflows) return Status::kLawBroken;  // nothing accepted is ever lost
+  for (const Engine& engine : engines_) result_.hiddenEvictions += engine.requeued();
   metrics_.summarise(outputs_, &result_);
   *result = result_;
   return status_;

@@ -29,6 +29,7 @@ void Engine::reset(const InstanceSpec& spec, const LatencyModel& latency, const 
   event_ = wake_ = kNever;
   busy_ = 0;
   prefilledTokens_ = 0;
+  requeued_ = 0;
 }
 
 bool Engine::headFits() const {
@@ -237,6 +238,7 @@ void Engine::evict() {
       evicted_.push_back({call, generated});
       continue;
     }
+    ++requeued_;
     // What is prefilled again covers the tokens generated so far; an overrun doubles the expectation.
     call.promptTokens += generated;
     call.cachedTokens = 0;  // what was reused is lost with the rest

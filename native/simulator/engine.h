@@ -96,6 +96,8 @@ class Engine {
   std::uint32_t held() const {
     return running_ + (prefilling_ ? 1 : 0) + static_cast<std::uint32_t>(fifo_.size() - fifoHead_);
   }
+  /// Evictions so far after which the call went back to the inner FIFO, unseen.
+  std::uint64_t requeued() const { return requeued_; }
   /// Prompt tokens computed so far, for the law prefilled + cached = prompt.
   std::int64_t prefilledTokens() const { return prefilledTokens_; }
   /// Time spent in prefills and iterations so far.
@@ -170,6 +172,7 @@ class Engine {
   std::int64_t wakeIterations_ = 0;
   Nanos busy_ = 0;
   std::int64_t prefilledTokens_ = 0;
+  std::uint64_t requeued_ = 0;
 
   bool prefillEnded_ = false;
   std::vector<EngineCall> finished_;

@@ -89,9 +89,10 @@ struct RunResult {
   std::uint32_t completed = 0;
   std::uint64_t calls = 0;  ///< calls finished
   std::uint64_t rejected = 0;
-  std::uint64_t evictions = 0;
-  std::uint64_t instants = 0;  ///< distinct times at which something happened
-  Nanos makespan = 0;          ///< first arrival to last finish
+  std::uint64_t evictions = 0;        ///< after which a call went back to the scheduler
+  std::uint64_t hiddenEvictions = 0;  ///< lease mode: that an engine dealt with on its own
+  std::uint64_t instants = 0;         ///< distinct times at which something happened
+  Nanos makespan = 0;                 ///< first arrival to last finish
   double meanMs = 0;
   double p50Ms = 0;
   double p95Ms = 0;

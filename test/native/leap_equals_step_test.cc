@@ -234,6 +234,9 @@ std::string compare(const Scenario& s, Tally* tally, bool firstTokens = false) {
   }
   if (result.completed != completed) return "completed";
   if (result.evictions != steps.evictions) return "evictions";
+  std::uint64_t hidden = 0;
+  for (const stepping::CallResult& c : steps.calls) hidden += c.hiddenEvictions;
+  if (result.hiddenEvictions != hidden) return "hidden evictions";
   if (result.rejected != steps.rejected) return "rejected";
   if (result.calls != steps.finished) return "finished calls";
   const auto numbers = [](const CacheResult& c) {
