@@ -100,6 +100,8 @@ export interface NativeInstance {
   kvTokens: number
   maxSequences: number
   mode: 'prefill-first'
+  /** Tiers of its prefix cache, the fastest (GPU memory, 0 ms) first; left out = none. */
+  prefixCache?: { tokens: number; msPerToken: number }[]
 }
 
 export interface NativeCluster {
@@ -139,6 +141,19 @@ export interface NativePolicy {
   placementSeed?: number
   /** Waiting calls may move to an instance that would finish them much sooner (`native/scheduler/migrate.h`). */
   migrate?: boolean
+  /** How wrong its predictions are; left out = not at all. */
+  error?: NativeError
+}
+
+/** `native/simulator/prediction_error.h`, same names, same meaning. */
+export interface NativeError {
+  length: 'none' | 'lognormal' | 'mean-absolute' | 'uniform' | 'bias' | 'heavy-tail'
+  size: number
+  share: number
+  correlation: number
+  gpu: number
+  batch: number
+  seed: number
 }
 
 export interface NativeRun extends NativePolicy {
@@ -204,6 +219,17 @@ export interface NativeResult {
   /** Smallest scale that 95 % of the workflows meet. */
   sloScale95: number
   throughputPerS: number
+  /** Evictions that an engine dealt with on its own (feedback `lease`); `evictions` are those the scheduler saw. */
+  hiddenEvictions: number
+  /** Leases that found some, or none, of their shared prefix; that found less than the hint had promised. */
+  cacheHits: number
+  cacheMisses: number
+  cacheStale: number
+  /** Prompt tokens of all leases; of these shared, found, found in a slower tier. All 0 without prefix caches. */
+  cachePromptTokens: number
+  cacheSharedTokens: number
+  cacheFoundTokens: number
+  cacheLoadedTokens: number
   /** Thread CPU time of the run. */
   cpuMs: number
   /** Where a placement function ended the run. */

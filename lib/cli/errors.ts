@@ -8,6 +8,7 @@ const FLAGS: Readonly<Record<string, string>> = {
   burstGapMs: 'burst-gap-ms',
   rateStep: 'rate-step',
   tenantSplit: 'tenant-split',
+  prefixCache: 'prefix-cache',
 }
 
 /** One line for people: `MESSAGE [CODE]`, with flags in place of the API's option names. */

@@ -50,6 +50,8 @@ export interface Flags {
   tenants?: string
   tenantSplit?: string
   format?: string
+  prefixCache?: unknown
+  error?: string
 }
 
 /** Numbers become numbers; anything else stays text, so that the message about it shows what was typed. */
@@ -88,6 +90,15 @@ export function addRunFlags(command: Command): Command {
     )
     .option('--template <kind>', 'what the stage template expects: mean or pessimistic (default: mean)')
     .option('--feedback <kind>', 'boundary or lease (default: boundary)')
+    .option(
+      '--prefix-cache <tokens>',
+      'prefix cache of every instance, 0 = none (default: what the cluster says)',
+      numeric,
+    )
+    .option(
+      '--error <parts>',
+      'prediction errors: length=lognormal:S|mean-absolute:M|uniform:X|bias:X|heavy-tail, correlation=R, time=gpu:S, batch=F; with commas between',
+    )
     .option('--slo-scale <n>', 'deadline = arrival + scale × base (default: 5)', numeric)
     .option('--workers <n>', 'threads; 0 = none (default: none for small jobs, else cores − 1)', numeric)
     .option('--seed <n>', 'seed of the arrivals (default: 1)', numeric)
@@ -121,6 +132,7 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
   const { mode, knowledge, template, feedback, sloScale, workers, seed } = flags
   const { cv, burstSize, burstGapMs, rateStep, tenants, tenantSplit } = flags
   const { placementSeed, migrate } = flags
+  const { prefixCache, error } = flags
   const options: Partial<Record<keyof RunOptions, unknown>> = {
     rate,
     arrivals,
@@ -144,6 +156,8 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
     rateStep,
     tenants,
     tenantSplit,
+    prefixCache,
+    error,
   }
   return options as Omit<RunOptions, 'trace' | 'cluster'>
 }

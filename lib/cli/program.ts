@@ -63,6 +63,7 @@ export function createProgram(context: Context): Command {
       examples([
         'simulate trace.json --alpha 0.2',
         'simulate chess:3 --policy vllm --rate 1 --mix',
+        'simulate trace.jsonl --prefix-cache 200000 --error length=mean-absolute:0.2,time=gpu:0.1',
         'simulate chess:1:20 --log run.jsonl --per-workflow --json',
         'simulate chess:3 --tenants relaxed=2,strict=1',
         'simulate conversation_trace.jsonl.gz --format mooncake-chains',

@@ -50,6 +50,7 @@ export function simulateJson(
   flags: Pick<SimulateFlags, 'perWorkflow' | 'mix'>,
 ): string {
   const { policy, knowledge, feedback, arrivals, trace, cluster, metrics, counts, timing } = result
+  const { cache, error } = result
   const document = {
     command: 'simulate',
     policy,
@@ -62,6 +63,8 @@ export function simulateJson(
     counts,
     ...(result.tenants.length > 0 && { tenants: result.tenants, fairness: result.fairness }),
     ...(Object.keys(result.arrivalShape).length > 0 && { arrivalShape: result.arrivalShape }),
+    ...(cache && { cache }),
+    ...(error !== undefined && { error }),
     ...(flags.perWorkflow && { perWorkflow: [...result.workflows()] }),
     ...(flags.mix && { mix: result.stageMix() }),
     timing,

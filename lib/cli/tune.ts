@@ -34,12 +34,13 @@ export async function tune(argument: string, flags: TuneFlags, context: Context)
 
 /** The document of `tune --json`; numbers that are not finite become null. */
 export function tuneJson(result: SweepResult): string {
-  const { objective, knowledge, trace, cluster, points, best, timing } = result
+  const { objective, knowledge, error, trace, cluster, points, best, timing } = result
   const { sweepMs, simulatedCalls, workers, perRunMs } = timing
   const document = {
     command: 'tune',
     objective: objectiveName(objective),
     knowledge,
+    ...(error !== undefined && { error }),
     trace: { workflows: trace.workflows, calls: trace.calls },
     cluster,
     points,

@@ -16,8 +16,15 @@ export function bindCluster(cluster: ResolvedCluster, trace: TraceTable): Native
   const problems = new Problems()
   const modelOf = modelIds(cluster, trace, used)
   const instances = cluster.instances.map((instance): NativeInstance => {
-    const { latency, kvTokens, maxSequences, mode } = instance
-    return { latency, model: modelOf(instance.model), kvTokens, maxSequences, mode }
+    const { latency, kvTokens, maxSequences, mode, prefixCache } = instance
+    return {
+      latency,
+      model: modelOf(instance.model),
+      kvTokens,
+      maxSequences,
+      mode,
+      ...(prefixCache.length > 0 && { prefixCache: prefixCache.map((tier) => ({ ...tier })) }),
+    }
   })
 
   const offered = namedModels(cluster)

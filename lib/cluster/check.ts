@@ -78,7 +78,7 @@ function checkInstance(
   where: string,
   problems: Problems,
 ): void {
-  const { gpu, latency, role, kvTokens } = instance
+  const { gpu, latency, role, kvTokens, prefixCacheTokens, prefixCacheTiers } = instance
   if ((gpu === undefined) === (latency === undefined)) {
     const message = `Expected either \`gpu\` or \`latency\`, got ${gpu === undefined ? 'neither' : 'both'}`
     problems.add('ERR_LAXITY_FIELD', message, where)
@@ -96,6 +96,10 @@ function checkInstance(
       const message = expected('the KV cache size in tokens', 'kvTokens', kvTokens)
       problems.add('ERR_LAXITY_FIELD', message, `${where}.kvTokens`)
     }
+  }
+  if (Array.isArray(prefixCacheTiers) && prefixCacheTiers.length > 0 && !prefixCacheTokens) {
+    const message = 'Slower tiers need a first one: give `prefixCacheTokens` too'
+    problems.add('ERR_LAXITY_FIELD', message, `${where}.prefixCacheTiers`)
   }
   if (role === 'prefill' || role === 'decode') {
     const message = `Role "${role}" is not supported yet: only unified instances can be simulated`
@@ -116,7 +120,18 @@ function checkKnots(prefill: unknown, where: string, problems: Problems): void {
   }
 }
 
-const INSTANCE_FIELDS = ['gpu', 'latency', 'count', 'model', 'kvTokens', 'maxSequences', 'mode', 'role']
+const INSTANCE_FIELDS = [
+  'gpu',
+  'latency',
+  'count',
+  'model',
+  'kvTokens',
+  'maxSequences',
+  'mode',
+  'role',
+  'prefixCacheTokens',
+  'prefixCacheTiers',
+]
 const LATENCY_FIELDS = [
   'kind',
   'prefill',
@@ -129,6 +144,7 @@ const LATENCY_FIELDS = [
 
 function knownFields(path: Path): string[] {
   if (path.length === 0) return ['name', 'latencies', 'instances']
+  if (path[2] === 'prefixCacheTiers') return ['tokens', 'msPerToken']
   return path[0] === 'instances' ? INSTANCE_FIELDS : LATENCY_FIELDS
 }
 

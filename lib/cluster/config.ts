@@ -41,6 +41,10 @@ export interface InstanceConfig {
   mode?: 'prefill-first' | undefined
   /** Only `unified` so far. */
   role?: 'unified' | 'prefill' | 'decode' | undefined
+  /** Prefix cache in GPU memory, tokens, beside the KV cache of running calls; default 0 = none. */
+  prefixCacheTokens?: number | undefined
+  /** Slower tiers, the fastest first: what falls out of one goes to the next, and costs its time to come back. */
+  prefixCacheTiers?: { tokens: number; msPerToken: number }[] | undefined
 }
 
 /** A cluster as its JSON file describes it (`schemas/cluster.schema.json`). */

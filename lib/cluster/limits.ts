@@ -8,4 +8,6 @@ export const LIMITS = {
   kvTokens: 1_000_000_000_000,
   sequences: 65_535,
   instances: 65_535,
+  prefixTokens: 10_000_000_000,
+  prefixTiers: 8,
 } as const

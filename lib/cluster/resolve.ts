@@ -1,5 +1,5 @@
 import type { NativeLatency } from '../native.ts'
-import type { ClusterConfig, LatencyConfig } from './config.ts'
+import type { ClusterConfig, InstanceConfig, LatencyConfig } from './config.ts'
 import { findGpu } from './gpus.ts'
 
 export interface ResolvedInstance {
@@ -12,6 +12,8 @@ export interface ResolvedInstance {
   readonly kvTokens: number
   readonly maxSequences: number
   readonly mode: 'prefill-first'
+  /** Tiers, GPU memory first; empty = no prefix cache. */
+  readonly prefixCache: readonly { tokens: number; msPerToken: number }[]
 }
 
 /** A checked cluster with every default filled in and every `count` written out. */
@@ -48,10 +50,15 @@ export function resolveCluster(config: ClusterConfig, defaultName: string): Reso
       kvTokens: entry.kvTokens ?? gpu!.kvTokens,
       maxSequences: entry.maxSequences ?? gpu?.maxSequences ?? DEFAULT_SEQUENCES,
       mode: entry.mode ?? 'prefill-first',
+      prefixCache: prefixCache(entry),
     }
     for (let n = 0; n < (entry.count ?? 1); n++) instances.push(instance)
   }
   return { name: config.name ?? defaultName, latencies, instances }
+}
+
+function prefixCache({ prefixCacheTokens = 0, prefixCacheTiers = [] }: InstanceConfig) {
+  return prefixCacheTokens === 0 ? [] : [{ tokens: prefixCacheTokens, msPerToken: 0 }, ...prefixCacheTiers]
 }
 
 function toNative(latency: LatencyConfig): NativeLatency {

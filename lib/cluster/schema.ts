@@ -39,6 +39,14 @@ const table = z.strictObject(
   'an object',
 )
 
+const prefixTier = z.strictObject(
+  {
+    tokens: whole(1, LIMITS.prefixTokens).describe('Its size in tokens.'),
+    msPerToken: slopeMs.describe('Time to load a token from it, ms.'),
+  },
+  'an object',
+)
+
 const instance = z.strictObject(
   {
     gpu: text('the name of a GPU').optional().describe('A built-in GPU: a100, a6000, l40s (any case).'),
@@ -49,6 +57,14 @@ const instance = z.strictObject(
     maxSequences: whole(1, LIMITS.sequences).optional().describe('Running sequences; default 256.'),
     mode: z.literal('prefill-first', '"prefill-first"').optional(),
     role: z.enum(['unified', 'prefill', 'decode'], '"unified", "prefill" or "decode"').optional(),
+    prefixCacheTokens: whole(0, LIMITS.prefixTokens)
+      .optional()
+      .describe('Prefix cache in GPU memory, tokens, beside the KV cache; default 0 = none.'),
+    prefixCacheTiers: z
+      .array(prefixTier, `an array of at most ${LIMITS.prefixTiers} { tokens, msPerToken }`)
+      .max(LIMITS.prefixTiers, `an array of at most ${LIMITS.prefixTiers} { tokens, msPerToken }`)
+      .optional()
+      .describe('Slower tiers that take what falls out of GPU memory, the fastest first.'),
   },
   'an object',
 )

@@ -35,13 +35,14 @@ export function sweepReport(result: SweepResult): string {
 
 /** What was assumed: results are comparable only where this line agrees. */
 export function policyLine(
-  result: Pick<SweepResult, 'policy' | 'knowledge' | 'feedback' | 'arrivals' | 'rate' | 'arrivalShape'>,
+  result: Pick<SweepResult, 'policy' | 'knowledge' | 'feedback' | 'arrivals' | 'rate' | 'arrivalShape' | 'error'>,
 ): string {
-  const { policy, knowledge, feedback, arrivals, rate } = result
+  const { policy, knowledge, feedback, arrivals, rate, error } = result
   const { order, placement, binding } = policy
   const traffic =
     rate === undefined ? 'recorded arrivals' : `${arrivalsText(arrivals, result.arrivalShape)} at ${rate}/s`
-  return `${order} × ${placement} × ${binding}, knowledge ${knowledge}, feedback ${feedback}, ${traffic}`
+  const wrong = error === undefined ? '' : `, errors ${error}`
+  return `${order} × ${placement} × ${binding}, knowledge ${knowledge}, feedback ${feedback}, ${traffic}${wrong}`
 }
 
 function heading(result: SweepResult): string {

@@ -25,6 +25,9 @@ const layout = native.eventLayout
 const T_OFFSET = 0
 const KIND_OFFSET = 8
 
+/** Fields that logs and callers may leave out. */
+const DEFAULTS: Readonly<Record<string, Integer>> = { cachedLoadUs0: 0, cachedLoadUs1: 0 }
+
 export const RECORD_BYTES = layout.recordBytes
 
 const kindByName = new Map<string, Kind>(layout.kinds.map((kind) => [kind.name, kind]))
@@ -134,10 +137,11 @@ export function encodeRecord(view: DataView, at: number, object: EventObject): s
     kind.name === 'moreParents' ? layout.moreParents : kind.name === 'reveal' ? layout.inlineParents : 0
   if (!Array.isArray(parents) || parents.length > room) return `at most ${room} parents`
   for (const field of kind.fields) {
+    const given = object[field.name === 'kind' ? 'decision' : field.name]
     const value =
       field.name === 'parentCount' || (kind.name === 'moreParents' && field.name === 'count')
         ? parents.length
-        : object[field.name === 'kind' ? 'decision' : field.name]
+        : (given ?? DEFAULTS[field.name])
     if (field.type === 'f64' ? typeof value !== 'number' : !isInteger(value))
       return `expected a number for \`${field.name}\``
     setField(view, at + field.offset, field.type, value as Integer)

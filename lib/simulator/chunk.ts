@@ -84,6 +84,14 @@ export const COLUMNS = [
   'sloScale95',
   'throughputPerS',
   'cpuMs',
+  'hiddenEvictions',
+  'cacheHits',
+  'cacheMisses',
+  'cacheStale',
+  'cachePromptTokens',
+  'cacheSharedTokens',
+  'cacheFoundTokens',
+  'cacheLoadedTokens',
 ] as const
 
 export type Column = (typeof COLUMNS)[number]

@@ -3,6 +3,7 @@ import type { Arrivals, Binding, Feedback, Knowledge, RateStep } from '../native
 import type { PlacementFunction } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { Policy } from './policies.ts'
+import type { PredictionErrorOptions } from './prediction-error.ts'
 import type { TenantOptions, TenantSplit } from './read-tenants.ts'
 
 export interface Progress {
@@ -36,6 +37,16 @@ export interface RunOptions {
   parameters?: Record<string, number> | undefined
   /** Engine mode of every instance; default: each instance's own. */
   mode?: 'prefill-first' | undefined
+  /**
+   * Tokens of each instance's prefix cache in GPU memory, instead of the cluster's own `prefixCacheTokens`; 0 = no
+   * prefix caches at all. Slower tiers stay those of the cluster.
+   */
+  prefixCache?: number | undefined
+  /**
+   * Errors of the scheduler's predictions, as parts or as text (`length=lognormal:0.4,time=gpu:0.2,batch=0.5`); none by
+   * default. With knowledge `oracle` lengths stay true.
+   */
+  error?: string | PredictionErrorOptions | undefined
   /** What the scheduler is told of the future. Default `template` where the trace ships one, else `online`. */
   knowledge?: Knowledge | undefined
   /**
@@ -134,6 +145,8 @@ const RUN_KEYS = [
   'rateStep',
   'tenants',
   'tenantSplit',
+  'prefixCache',
+  'error',
 ] as const satisfies readonly (keyof RunOptions)[]
 
 export const SIMULATE_KEYS: readonly string[] = [

@@ -8,7 +8,7 @@ import { guardPlacement } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { RunOptions } from './options.ts'
 import { addStepProblem } from './read-arrivals.ts'
-import type { CheckedOptions } from './read-options.ts'
+import { type CheckedOptions, NOT_COMPAT } from './read-options.ts'
 import { assignTenants } from './read-tenants.ts'
 import { abortedError } from './status.ts'
 import type { TenantName } from './tenants.ts'
@@ -55,6 +55,9 @@ export async function prepare(
     nativeCluster = bindCluster(cluster!, trace)
     if (checked.mode !== undefined)
       for (const instance of nativeCluster.instances) instance.mode = checked.mode
+    if (checked.prefixCache !== undefined) setPrefixCaches(nativeCluster, checked.prefixCache)
+    if (checked.compat !== 'none' && nativeCluster.instances.some(({ prefixCache }) => prefixCache))
+      reader.add(`${NOT_COMPAT} prefix caches: set \`prefixCache\` to 0`, 'compat')
     checkFits(trace, nativeCluster, checked.compat !== 'none')
   } catch (error) {
     problems.absorb(error)
@@ -142,6 +145,16 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
     compat: checked.compat,
     laws: checked.laws,
     ...checked.shape,
+    ...(checked.error && { error: { ...checked.error.native, seed: checked.seed } }),
+  }
+}
+
+/** The first tier of every instance; the slower ones stay. */
+function setPrefixCaches({ instances }: NativeCluster, tokens: number): void {
+  for (const instance of instances) {
+    const slower = instance.prefixCache?.slice(1) ?? []
+    if (tokens === 0) delete instance.prefixCache
+    else instance.prefixCache = [{ tokens, msPerToken: 0 }, ...slower]
   }
 }
 

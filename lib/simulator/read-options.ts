@@ -4,6 +4,7 @@ import { hint } from '../report/near.ts'
 import { JAVASCRIPT_PLACEMENT, type PlacementFunction } from '../scheduler/placement.ts'
 import type { Progress } from './options.ts'
 import { defaultBinding, POLICY_PRESETS, type Policy } from './policies.ts'
+import { type CheckedError, readError } from './prediction-error.ts'
 import { ARRIVALS, type ArrivalShape, readArrivalShape } from './read-arrivals.ts'
 import { type CheckedTenants, readTenantOptions } from './read-tenants.ts'
 import type { OptionReader } from './validate.ts'
@@ -42,6 +43,9 @@ export interface CheckedOptions {
   onProgress: ((progress: Progress) => void) | undefined
   shape: ArrivalShape
   tenants: CheckedTenants | undefined
+  /** Tokens; undefined = the cluster's own. */
+  prefixCache: number | undefined
+  error: CheckedError | undefined
 }
 
 const BINDINGS = ['at-reveal', 'at-credit'] as const
@@ -50,6 +54,10 @@ const MOST_LOOKAHEAD = 1000
 const MOST_WORKERS = 256
 const MOST_PER_SECOND = 1e6
 const LARGEST_SCALE = 1e6
+const LARGEST_CACHE = 10_000_000_000
+
+/** Why other options exclude `compat`. */
+export const NOT_COMPAT = '`compat` reproduces a simulator without'
 
 /** Checks what needs no trace; problems are left in the reader. */
 export function readOptions(reader: OptionReader, registry: Registry): CheckedOptions {
@@ -67,6 +75,11 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
   if (arrivals === 'trace' && rate !== undefined) {
     reader.add('`rate` has no meaning with the arrivals of the trace: leave one of them out', 'rate')
   }
+  const compat = reader.oneOf('compat', ['none', 'hexgen', 'hexgen-ticks'] as const, 'none' as const)
+  const prefixCache = reader.whole('prefixCache', undefined, 0, LARGEST_CACHE)
+  const error = readError(reader)
+  if (compat !== 'none' && (prefixCache ?? 0) > 0) reader.add(`${NOT_COMPAT} prefix caches`, 'prefixCache')
+  if (compat !== 'none' && error !== undefined) reader.add(`${NOT_COMPAT} prediction errors`, 'error')
   const migrate = reader.boolean('migrate')
   if (migrate && policy.binding !== 'at-reveal') {
     reader.add('`migrate` needs binding "at-reveal": a shared queue has nothing to move', 'migrate')
@@ -89,13 +102,15 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
     tieSeed: reader.whole('tieSeed', 0),
     placementSeed: reader.whole('placementSeed', 1),
     migrate,
-    compat: reader.oneOf('compat', ['none', 'hexgen', 'hexgen-ticks'] as const, 'none' as const),
+    compat,
     laws: reader.boolean('laws'),
     workers: reader.whole('workers', undefined, 0, MOST_WORKERS),
     signal: reader.signal(),
     onProgress: reader.callback('onProgress'),
     shape: readArrivalShape(reader, arrivals),
     tenants: readTenantOptions(reader),
+    prefixCache,
+    error,
   }
 }
 

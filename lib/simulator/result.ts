@@ -28,8 +28,31 @@ export interface Counts {
   completed: number
   calls: number
   rejected: number
+  /** Of running calls, for want of KV, back to the scheduler. */
   evictions: number
+  /** The same, by an engine on its own (feedback `lease`). */
+  hiddenEvictions: number
   events: number
+}
+
+/** What the prefix caches did, counted at the leases. */
+export interface CacheCounts {
+  /** Calls that found some of the prefix they share with their workflow. */
+  hits: number
+  /** Calls that found none of it. */
+  misses: number
+  /** Calls that found less than the hint at their reveal had promised. */
+  stale: number
+  /** Of all calls, evicted ones again for every attempt. */
+  promptTokens: number
+  /** Of these: what an endless cache on one instance would have held, in whole blocks. */
+  sharedTokens: number
+  /** Of these: found, and not computed again. */
+  cachedTokens: number
+  /** Of these: by calls that had to load some from a slower tier. */
+  loadedTokens: number
+  /** cachedTokens / promptTokens. */
+  hitRate: number
 }
 
 export interface WorkflowRow {
@@ -86,6 +109,10 @@ export interface SimulationData {
   rate: number | undefined
   metrics: Metrics
   counts: Counts
+  /** Undefined where no instance has a prefix cache. */
+  cache: CacheCounts | undefined
+  /** The prediction errors as text; undefined without. */
+  error: string | undefined
   /** [workflows] */
   latencyMs: Float64Array
   /** [workflows] */
@@ -113,6 +140,10 @@ export class SimulationResult {
   readonly rate: number | undefined
   readonly metrics: Metrics
   readonly counts: Counts
+  /** Undefined where no instance has a prefix cache. */
+  readonly cache: CacheCounts | undefined
+  /** The prediction errors as text; undefined without. */
+  readonly error: string | undefined
   readonly latencyMs: Float64Array
   readonly baseMs: Float64Array
   readonly arrivalMs: Float64Array
@@ -138,6 +169,8 @@ export class SimulationResult {
     this.rate = data.rate
     this.metrics = data.metrics
     this.counts = data.counts
+    this.cache = data.cache
+    this.error = data.error
     this.latencyMs = data.latencyMs
     this.baseMs = data.baseMs
     this.arrivalMs = data.arrivalMs

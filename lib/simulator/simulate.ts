@@ -3,10 +3,11 @@ import type { NativeAddon, NativeOutputs } from '../native.ts'
 import { placementName } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import { runBatch } from './batch.ts'
+import type { Column } from './chunk.ts'
 import { SIMULATE_KEYS, type SimulateOptions } from './options.ts'
 import { prepare } from './prepare.ts'
 import { isAlpha, readOptions } from './read-options.ts'
-import { type CallColumns, SimulationResult } from './result.ts'
+import { type CacheCounts, type CallColumns, SimulationResult } from './result.ts'
 import { OptionReader } from './validate.ts'
 
 export const DEFAULT_ALPHA = 0.3
@@ -82,8 +83,13 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
       calls: value('calls'),
       rejected: value('rejected'),
       evictions: value('evictions'),
+      hiddenEvictions: value('hiddenEvictions'),
       events: value('events'),
     },
+    cache: prepared.nativeCluster.instances.some(({ prefixCache }) => prefixCache)
+      ? cacheCounts(value)
+      : undefined,
+    error: checked.error?.text,
     ...columns,
     perCall: callColumns,
     log: batch.log,
@@ -103,6 +109,21 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
     tenants: batch.tenants(0),
     arrivalShape: checked.shape,
   })
+}
+
+function cacheCounts(value: (name: Column) => number): CacheCounts {
+  const promptTokens = value('cachePromptTokens')
+  const cachedTokens = value('cacheFoundTokens')
+  return {
+    hits: value('cacheHits'),
+    misses: value('cacheMisses'),
+    stale: value('cacheStale'),
+    promptTokens,
+    sharedTokens: value('cacheSharedTokens'),
+    cachedTokens,
+    loadedTokens: value('cacheLoadedTokens'),
+    hitRate: promptTokens === 0 ? 0 : cachedTokens / promptTokens,
+  }
 }
 
 function perCallColumns({ calls }: TraceTable): CallColumns {

@@ -60,6 +60,8 @@ export interface SweepResult {
   arrivals: Arrivals
   /** Workflows per second; undefined with the arrivals of the trace. */
   rate: number | undefined
+  /** The prediction errors as text; undefined without. */
+  error: string | undefined
   replications: number
   trace: { source: string; workflows: number; calls: number }
   cluster: string
@@ -159,6 +161,7 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
     feedback: run.feedback,
     arrivals: run.arrivals,
     rate: run.arrivals === 'trace' ? undefined : run.rate,
+    error: checked.error?.text,
     replications,
     trace: { source: trace.source, workflows: trace.workflows, calls: trace.calls },
     cluster: prepared.cluster.name,

@@ -125,8 +125,10 @@ Napi::Object eventLayout(Napi::Env env) {
       .LAXITY_FIELD(Reveal, predictedHigh)
       .field<std::uint32_t>("cachedOn0", offsetof(Reveal, cached[0].instance))
       .field<std::uint32_t>("cachedTokens0", offsetof(Reveal, cached[0].tokens))
+      .field<std::uint32_t>("cachedLoadUs0", offsetof(Reveal, cached[0].loadUs))
       .field<std::uint32_t>("cachedOn1", offsetof(Reveal, cached[1].instance))
       .field<std::uint32_t>("cachedTokens1", offsetof(Reveal, cached[1].tokens))
+      .field<std::uint32_t>("cachedLoadUs1", offsetof(Reveal, cached[1].loadUs))
       .LAXITY_FIELD(Reveal, remaining);
   Kind(kinds, "toolDone", EventKind::kToolDone).attempt(0);
   Kind(kinds, "cancel", EventKind::kCancel).attempt(0);

@@ -135,6 +135,14 @@ Napi::Object resultObject(Napi::Env env, Status status, const RunResult& r, std:
   o.Set("p99Ms", r.p99Ms);
   o.Set("sloScale95", r.sloScale95);
   o.Set("throughputPerS", r.throughputPerS);
+  o.Set("hiddenEvictions", static_cast<double>(r.hiddenEvictions));
+  o.Set("cacheHits", static_cast<double>(r.cache.hits));
+  o.Set("cacheMisses", static_cast<double>(r.cache.misses));
+  o.Set("cacheStale", static_cast<double>(r.cache.stale));
+  o.Set("cachePromptTokens", static_cast<double>(r.cache.promptTokens));
+  o.Set("cacheSharedTokens", static_cast<double>(r.cache.sharedTokens));
+  o.Set("cacheFoundTokens", static_cast<double>(r.cache.cachedTokens));
+  o.Set("cacheLoadedTokens", static_cast<double>(r.cache.loadedTokens));
   o.Set("cpuMs", cpuMs);
   return o;
 }
@@ -160,7 +168,7 @@ SimulatorWrap::SimulatorWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   }
   const Napi::Object cluster = info[1].As<Napi::Object>();
   if (!readLatencies(cluster, &cluster_.latencies) || !readInstances(cluster, &cluster_.instances) ||
-      !readTemplates(cluster, &cluster_.templates)) {
+      !readTemplates(cluster, &cluster_.templates) || !readPrefixCaches(cluster, &cluster_.prefixCaches)) {
     return;
   }
   for (const InstanceSpec& spec : cluster_.instances) {

@@ -73,6 +73,25 @@ Nanos LatencyModel::decodeAcross(std::int64_t context, std::int64_t steps) const
   return roundFine(total);
 }
 
+LatencyModel LatencyModel::skewed(double factor, double perSequence) const {
+  const auto times = [](Fine value, double by, Fine least, Fine most) {
+    if (by == 1) return value;
+    const double product = static_cast<double>(value) * by;
+    if (!(product < static_cast<double>(most))) return most;
+    return std::max(least, static_cast<Fine>(product + 0.5));
+  };
+  const Fine most = fineFromMs(kMaxMs);
+  const Fine mostSlope = fineFromMs(kMaxSlopeMs);
+  LatencyModel out = *this;
+  out.prefillBase_ = times(prefillBase_, factor, 0, most);
+  out.prefillPerToken_ = times(prefillPerToken_, factor, 0, mostSlope);
+  out.decodeBase_ = times(decodeBase_, factor, fineFromMs(1e-6), most);
+  out.decodePerSequence_ = times(decodePerSequence_, factor * perSequence, 0, mostSlope);
+  out.decodePerContext_ = times(decodePerContext_, factor, 0, mostSlope);
+  for (PrefillKnot& knot : out.knots_) knot.time = times(knot.time, factor, 1, fromMs(kMaxMs * 1000));
+  return out;
+}
+
 bool operator==(const LatencyModel& a, const LatencyModel& b) {
   return a.prefillBase_ == b.prefillBase_ && a.prefillPerToken_ == b.prefillPerToken_ &&
          a.decodeBase_ == b.decodeBase_ && a.decodePerSequence_ == b.decodePerSequence_ &&

@@ -97,6 +97,11 @@ class LatencyModel {
     return decodeAcross(context, steps);
   }
 
+  /// This model with every time multiplied by `factor` and the term per further sequence by `perSequence` as
+  /// well: what a mistaken scheduler believes. A factor of 1 keeps every bit; results stay within the bounds
+  /// of `constants`.
+  LatencyModel skewed(double factor, double perSequence) const;
+
   friend bool operator==(const LatencyModel& a, const LatencyModel& b);
 
  private:

@@ -91,15 +91,8 @@ class PlacementView {
   /// The call's cost on an instance: that of its class, less what a cached prefix saves there.
   Estimate estimate(std::uint32_t m) const {
     const Instance& i = cluster.at(m);
-    Estimate e = estimates[i.hardwareClass];
-    if (!call.hasCached) return e;
-    for (const CachedPrefix& cached : call.cached) {
-      if (cached.instance != m || cached.tokens == 0) continue;
-      const Nanos whole = e.prefill;
-      e.prefill = cluster.latency(i).prefill(call.promptTokens - cached.tokens, cached.tokens);
-      e.exec += e.prefill - whole;
-    }
-    return e;
+    const Estimate& e = estimates[i.hardwareClass];
+    return call.hasCached ? withCachedPrefix(e, call, m, cluster.latency(i)) : e;
   }
 
   QueueAhead queueAhead(std::uint32_t m) const { return queueAheadOf(scheduler, m, *this); }
@@ -114,12 +107,7 @@ class PlacementView {
 
   /// Prompt tokens that the call would have to compute on an instance.
   std::uint32_t newTokens(std::uint32_t m) const {
-    std::uint32_t tokens = call.promptTokens;
-    if (!call.hasCached) return tokens;
-    for (const CachedPrefix& cached : call.cached) {
-      if (cached.instance == m && cached.tokens < tokens) tokens -= cached.tokens;
-    }
-    return tokens;
+    return call.hasCached ? laxity::newTokens(call, m) : call.promptTokens;
   }
 
   bool isCandidate(std::uint32_t m) const {

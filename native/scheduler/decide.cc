@@ -305,7 +305,10 @@ OrderView Scheduler::orderView(const Call& c, std::uint32_t instance) const {
     for (std::uint32_t m : cluster_.byTie()) {
       const Instance& candidate = cluster_.at(m);
       if (!candidate.accepts() || e[candidate.hardwareClass].exec == kNever) continue;
-      best = std::min(best, deltaOn(c, m, e[candidate.hardwareClass]));
+      const Estimate& there = e[candidate.hardwareClass];
+      best = std::min(
+          best,
+          deltaOn(c, m, c.hasCached ? withCachedPrefix(there, c, m, cluster_.latency(candidate)) : there));
     }
     if (best == kNever) best = c.mean;
   }
@@ -413,13 +416,9 @@ void Scheduler::assign(std::uint32_t slot, std::uint32_t instance) {
   Instance& m = cluster_.at(instance);
   Estimate e = estimates(slot)[m.hardwareClass];
   std::uint32_t tokens = c.promptTokens;
-  for (const CachedPrefix& cached : c.cached) {
-    if (!c.hasCached) break;
-    if (cached.instance != instance || cached.tokens == 0 || cached.tokens >= c.promptTokens) continue;
-    const Nanos whole = e.prefill;
-    e.prefill = cluster_.latency(m).prefill(c.promptTokens - cached.tokens, cached.tokens);
-    tokens = c.promptTokens - cached.tokens;
-    e.exec += e.prefill - whole;
+  if (c.hasCached) {
+    e = withCachedPrefix(e, c, instance, cluster_.latency(m));
+    tokens = newTokens(c, instance);
   }
   c.instance = instance;
   c.cost = {e.exec,      e.prefill, kvNeed(c), std::int64_t{c.promptTokens} + c.predictedTokens / 2,

@@ -28,6 +28,8 @@ void Engine::reset(const InstanceSpec& spec, const LatencyModel& latency, const 
   iteration_ = context_ = 0;
   event_ = wake_ = kNever;
   busy_ = 0;
+  prefilledTokens_ = 0;
+  requeued_ = 0;
 }
 
 bool Engine::headFits() const {
@@ -136,11 +138,13 @@ void Engine::startPrefill(Nanos t) {
   prefilling_ = true;
   prefillStart_ = t;
   kvUsed_ += prefillCall_.kv;
-  event_ = std::min(kMaxTime, t + latency_->prefill(prefillCall_.promptTokens, 0));
+  const std::uint32_t computed = prefillCall_.promptTokens - prefillCall_.cachedTokens;
+  event_ = std::min(kMaxTime, t + latency_->prefill(computed, prefillCall_.cachedTokens) + prefillCall_.load);
 }
 
 void Engine::completePrefill(Nanos t) {
   busy_ += t - prefillStart_;
+  prefilledTokens_ += prefillCall_.promptTokens - prefillCall_.cachedTokens;
   prefilling_ = false;
   batchChanged_ = true;
   event_ = kNever;
@@ -234,8 +238,11 @@ void Engine::evict() {
       evicted_.push_back({call, generated});
       continue;
     }
+    ++requeued_;
     // What is prefilled again covers the tokens generated so far; an overrun doubles the expectation.
     call.promptTokens += generated;
+    call.cachedTokens = 0;  // what was reused is lost with the rest
+    call.load = 0;
     call.outputTokens -= generated;
     call.expectedTokens =
         call.expectedTokens > generated ? call.expectedTokens - generated : std::max(1u, generated);

@@ -29,6 +29,8 @@ struct EngineCall {
   std::uint32_t outputTokens = 0;    ///< true tokens still to emit
   std::uint32_t expectedTokens = 0;  ///< what the reservation assumed
   std::int64_t kv = 0;               ///< reserved, tokens
+  std::uint32_t cachedTokens = 0;    ///< of the prompt: found in the prefix cache, not computed
+  Nanos load = 0;                    ///< time to fetch them from a slower tier, before the prefill
 };
 
 struct EngineOptions {
@@ -94,6 +96,10 @@ class Engine {
   std::uint32_t held() const {
     return running_ + (prefilling_ ? 1 : 0) + static_cast<std::uint32_t>(fifo_.size() - fifoHead_);
   }
+  /// Evictions so far after which the call went back to the inner FIFO, unseen.
+  std::uint64_t requeued() const { return requeued_; }
+  /// Prompt tokens computed so far, for the law prefilled + cached = prompt.
+  std::int64_t prefilledTokens() const { return prefilledTokens_; }
   /// Time spent in prefills and iterations so far.
   Nanos busy() const { return busy_; }
 
@@ -165,6 +171,8 @@ class Engine {
   Nanos wake_ = kNever;
   std::int64_t wakeIterations_ = 0;
   Nanos busy_ = 0;
+  std::int64_t prefilledTokens_ = 0;
+  std::uint64_t requeued_ = 0;
 
   bool prefillEnded_ = false;
   std::vector<EngineCall> finished_;

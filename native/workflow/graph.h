@@ -39,6 +39,7 @@ constexpr bool leased(CallState s) { return s >= CallState::kPrefilling && s <= 
 struct CachedPrefix {
   std::uint32_t instance = kNoSlot;
   std::uint32_t tokens = 0;
+  std::uint32_t loadUs = 0;  ///< time until they are in GPU memory, microseconds
 };
 
 struct Call {

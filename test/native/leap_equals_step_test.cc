@@ -29,7 +29,7 @@ struct OwnedTrace {
   std::vector<double> arrivalMs;
   std::vector<double> sloMs;
   std::vector<std::uint16_t> stage, model;
-  std::vector<std::uint32_t> prompt, output, predicted;
+  std::vector<std::uint32_t> prompt, output, predicted, cached;
   std::vector<double> gapMs;
   std::vector<std::uint32_t> parentOffset{0};
   std::vector<std::uint32_t> parents;
@@ -66,6 +66,7 @@ struct OwnedTrace {
     c.promptTokens = prompt.data();
     c.outputTokens = output.data();
     c.predictedTokens = predicted.data();
+    c.cachedTokens = cached.empty() ? nullptr : cached.data();
     c.toolGapMs = gapMs.data();
     c.parentOffset = parentOffset.data();
     c.parents = parents.data();
@@ -116,6 +117,8 @@ std::vector<Line> canonical(const EventLog& log) {
             {kind, t, n, workflow(e.workflow), e.promptTokens, e.predictedTokens, e.stage, e.toolPending});
         for (std::uint32_t i = 0; i < e.parentCount; ++i)
           lines.push_back({kind, t, n, -1, call(e.parents[i])});
+        for (const CachedPrefix& hint : e.cached)
+          lines.push_back({kind, t, n, -2, e.predictedHigh, hint.instance, hint.tokens, hint.loadUs});
         break;
       }
       case EventKind::kFirstToken:
@@ -156,6 +159,7 @@ struct Tally {
   std::uint64_t calls = 0, iterations = 0, instants = 0, evictions = 0, hidden = 0, rejected = 0,
                 incomplete = 0;
   std::uint64_t coincidences = 0;
+  CacheResult cache;
 };
 
 bool sameTime(double ms, Nanos t) { return t < 0 ? std::isnan(ms) : ms == toMs(t); }
@@ -230,8 +234,20 @@ std::string compare(const Scenario& s, Tally* tally, bool firstTokens = false) {
   }
   if (result.completed != completed) return "completed";
   if (result.evictions != steps.evictions) return "evictions";
+  std::uint64_t hidden = 0;
+  for (const stepping::CallResult& c : steps.calls) hidden += c.hiddenEvictions;
+  if (result.hiddenEvictions != hidden) return "hidden evictions";
   if (result.rejected != steps.rejected) return "rejected";
   if (result.calls != steps.finished) return "finished calls";
+  const auto numbers = [](const CacheResult& c) {
+    return std::array{c.hits,         c.misses,       c.stale,       c.promptTokens,
+                      c.sharedTokens, c.cachedTokens, c.loadedTokens};
+  };
+  if (numbers(result.cache) != numbers(steps.cache)) return "prefix cache";
+  tally->cache.hits += result.cache.hits;
+  tally->cache.misses += result.cache.misses;
+  tally->cache.stale += result.cache.stale;
+  tally->cache.loadedTokens += result.cache.loadedTokens;
   tally->calls += calls;
   tally->iterations += steps.iterations;
   tally->instants += result.instants;
@@ -300,6 +316,8 @@ bool survives(Check check) {
 
 struct Shape {
   bool rejections = false;  ///< some calls fit nowhere
+  bool caching = false;     ///< instances have prefix caches
+  bool errors = false;      ///< lengths and times are predicted with errors
 };
 
 constexpr std::uint32_t kCombinations = 4 * 6 * 2 * 4 * 4;
@@ -338,6 +356,20 @@ Scenario randomScenario(std::uint32_t n, const Shape& shape) {
   const std::uint32_t models = 1 + random.below(3);
   for (std::uint32_t i = 0; i < models; ++i) s.cluster.latencies.push_back(randomModel(random, round, press));
 
+  // Draws of their own, so that the scenarios without caches and errors stay what they were.
+  Random extra(0xcac4e + n, shape.rejections ? 1 : 0);
+  const bool caching = shape.caching;
+  if (shape.errors) {
+    PredictionError& error = o.error;
+    error.length = static_cast<LengthError>(extra.below(6));
+    error.size = error.length == LengthError::kHeavyTail ? 1 + extra.below(5) : 0.1 * extra.below(10);
+    error.share = 0.25 * extra.below(5);
+    error.correlation = 0.5 * extra.below(3);
+    error.gpu = 0.2 * extra.below(4);
+    error.batch = 0.5 * extra.below(5);
+    error.seed = extra.below(1000);
+  }
+
   // The trace first: the KV capacities follow from it.
   const std::uint32_t longest = any(random, std::array{6u, 15u, 40u});
   const bool twoModels = random.below(6) == 0;
@@ -362,7 +394,11 @@ Scenario randomScenario(std::uint32_t n, const Shape& shape) {
           if (random.below(i + 1) < (press ? 1 : 2)) parents.push_back(p);
         }
       }
-      const std::uint32_t prompt = 1 + random.below(longest);
+      std::uint32_t prompt = 1 + random.below(longest);
+      if (caching) {
+        prompt += 16 * extra.below(8);
+        s.trace.cached.push_back(extra.below(4) == 0 ? 0 : prompt - 1 - extra.below(std::min(prompt, 40u)));
+      }
       const std::uint32_t output = random.below(5) == 0 ? 1 : 1 + random.below(longest);
       std::uint32_t predicted = output;
       const std::uint32_t how = prediction == 3 ? random.below(3) : prediction;
@@ -385,10 +421,21 @@ Scenario randomScenario(std::uint32_t n, const Shape& shape) {
     spec.model = static_cast<std::uint16_t>(twoModels && instances > 1 ? m % 2 : 0);
     spec.maxSequences = narrow ? 1 + random.below(4) : 1 + random.below(20);
     spec.kvTokens = tight ? largest + random.below(2 * largest) : 1'000'000;
+    if (caching && tight) spec.kvTokens = largest + extra.below(largest / 2);  // outputs are the smaller part
     if (o.parameters[Parameter::kOvercommit] < 1) spec.kvTokens = spec.kvTokens * 5 / 4 + 2;
     // Below a call's whole length it is evicted until nothing is left to try, or rejected at once.
     if (shape.rejections && random.below(2) == 0) spec.kvTokens = 1 + largest / 2 + random.below(largest);
     s.cluster.instances.push_back(spec);
+  }
+  for (std::uint32_t m = 0; caching && m < instances; ++m) {
+    std::vector<CacheTier> tiers;
+    const std::uint32_t count = extra.below(4);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const double slow = any(extra, std::array{0.0, 0.0005, 0.01, 0.1});
+      tiers.push_back(
+          {any(extra, std::array{0u, 40u, 100u, 300u, 1000u, 100'000u}), i == 0 ? 0 : fineFromMs(slow)});
+    }
+    s.cluster.prefixCaches.push_back(tiers);
   }
   if (twoModels && instances == 1 && !shape.rejections) {
     for (std::uint16_t& model : s.trace.model) model = 0;
@@ -456,6 +503,50 @@ TEST_SUITE("leaping equals stepping") {
     CHECK(tally.evictions > 500);
     CHECK(tally.hidden > 500);
     CHECK(tally.coincidences > 5'000);
+  }
+
+  TEST_CASE("1536 random scenarios with prefix caches") {
+    Tally tally;
+    std::uint32_t failures = 0;
+    for (const std::uint32_t n : numbers(2 * kCombinations, {})) {
+      const std::string difference = compare(randomScenario(n, {.caching = true}), &tally);
+      if (difference.empty()) continue;
+      if (++failures <= 3) {
+        CAPTURE(n);
+        CHECK_MESSAGE(false, difference);
+      }
+    }
+    CHECK(failures == 0);
+    MESSAGE("calls " << tally.calls << ", evictions " << tally.evictions << " + " << tally.hidden
+                     << " hidden; hits " << tally.cache.hits << ", misses " << tally.cache.misses
+                     << ", stale hints " << tally.cache.stale << ", loaded tokens "
+                     << tally.cache.loadedTokens);
+    CHECK(tally.evictions > 200);
+    CHECK(tally.hidden > 500);
+    CHECK(tally.cache.hits > 5'000);
+    CHECK(tally.cache.misses > 5'000);
+    CHECK(tally.cache.stale > 200);
+    CHECK(tally.cache.loadedTokens > 50'000);
+  }
+
+  TEST_CASE("768 random scenarios with prediction errors") {
+    Tally tally;
+    std::uint32_t failures = 0;
+    for (const std::uint32_t n : numbers(kCombinations, {})) {
+      const std::string difference =
+          compare(randomScenario(n, {.caching = n % 2 == 1, .errors = true}), &tally);
+      if (difference.empty()) continue;
+      if (++failures <= 3) {
+        CAPTURE(n);
+        CHECK_MESSAGE(false, difference);
+      }
+    }
+    CHECK(failures == 0);
+    MESSAGE("calls " << tally.calls << ", evictions " << tally.evictions << " + " << tally.hidden
+                     << " hidden, rejected " << tally.rejected);
+    CHECK(tally.evictions > 200);
+    CHECK(tally.hidden > 200);
+    CHECK(tally.rejected == 0);  // a mistake never makes a call infeasible
   }
 
   TEST_CASE("768 random scenarios with calls that fit nowhere") {

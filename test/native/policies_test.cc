@@ -141,12 +141,14 @@ struct Naive {
     return latency(m).prefill(static_cast<std::uint32_t>(c.prompt), 0);
   }
   Nanos prefill(std::uint32_t m, const NaiveCall& c) const {
-    std::int64_t cached = 0;
+    Nanos least = plainPrefill(m, c);
     for (const CachedPrefix& p : c.cached) {
-      if (p.instance == m && p.tokens > 0) cached = p.tokens;
+      if (p.instance != m || p.tokens == 0) continue;
+      const Nanos load = Nanos{p.loadUs} * 1000;
+      least = std::min(least,
+                       load + latency(m).prefill(static_cast<std::uint32_t>(c.prompt) - p.tokens, p.tokens));
     }
-    return latency(m).prefill(static_cast<std::uint32_t>(c.prompt - cached),
-                              static_cast<std::uint32_t>(cached));
+    return least;
   }
   Nanos plainExec(std::uint32_t m, const NaiveCall& c) const {
     return plainPrefill(m, c) + decodeAlone(latency(m), c.prompt, timed(c));
@@ -428,7 +430,7 @@ struct Naive {
       projected = delta(c, static_cast<std::uint32_t>(m), prefillThere);
     } else {
       for (std::uint32_t i = 0; i < instances.size(); ++i) {
-        if (instances[i].up && serves(i, c)) projected = std::min(projected, delta(c, i, plainPrefill(i, c)));
+        if (instances[i].up && serves(i, c)) projected = std::min(projected, delta(c, i, prefill(i, c)));
       }
       if (projected == kNever) projected = mean(c);
     }
@@ -1122,6 +1124,7 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
         if (random.below(6) == 0) c.declared = random.below(30) * kMillisecond;
         if (c.prompt > 1 && random.below(3) == 0) {
           c.cached[0] = {random.below(count), 1 + random.below(static_cast<std::uint32_t>(c.prompt - 1))};
+          if (random.below(2) == 0) c.cached[0].loadUs = random.below(5000);
           if (random.below(2) == 0 && count > 1) c.cached[1] = {(c.cached[0].instance + 1) % count, 1};
         }
         std::vector<Ref> parents;

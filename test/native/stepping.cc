@@ -1,8 +1,11 @@
 #include "stepping.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
+
+#include "naive_line.h"
 
 namespace laxity::stepping {
 namespace {
@@ -21,6 +24,8 @@ struct Job {
   std::int64_t output = 0;  ///< true tokens still to emit
   std::int64_t expected = 0;
   std::int64_t kv = 0;
+  std::int64_t cached = 0;  ///< of the prompt
+  Nanos load = 0;
   bool again = false;  ///< re-queued by the engine itself
 };
 
@@ -35,6 +40,7 @@ struct StepEngine {
   InstanceSpec spec;
   const LatencyModel* latency = nullptr;
   bool requeue = false;
+  NaiveLine cache;
 
   std::deque<Job> queue;
   std::vector<Decoding> running;  ///< in the order in which they joined
@@ -106,6 +112,8 @@ struct StepEngine {
     Job job = d.job;
     job.again = true;
     job.prompt += d.emitted;
+    job.cached = 0;
+    job.load = 0;
     job.output -= d.emitted;
     job.expected = job.expected > d.emitted ? job.expected - d.emitted : d.emitted;
     const std::int64_t room = spec.kvTokens - job.prompt;
@@ -123,7 +131,9 @@ struct StepEngine {
       current = queue.front();
       queue.pop_front();
       prefilling = restart = true;
-      end = t + latency->prefill(static_cast<std::uint32_t>(current.prompt), 0);
+      end = t + current.load +
+            latency->prefill(static_cast<std::uint32_t>(current.prompt - current.cached),
+                             static_cast<std::uint32_t>(current.cached));
       return;
     }
     if (running.empty()) return;
@@ -232,6 +242,43 @@ struct World {
     return longest;
   }
 
+  /// What an endless cache would spare the call.
+  std::uint32_t sharedTokens(std::uint32_t row, std::uint32_t prompt) const {
+    if (c.cachedTokens == nullptr || prompt < 16) return 0;
+    std::uint32_t tokens = c.cachedTokens[row];
+    while (tokens % 16 != 0 || tokens > prompt - 16) --tokens;
+    return tokens;
+  }
+
+  /// The two best holders at this moment.
+  void hint(std::uint32_t row, Reveal* e) const {
+    std::vector<CachedPrefix> holders;
+    for (std::uint32_t m = 0; m < engines.size(); ++m) {
+      if (engines[m].spec.model != e->model) continue;
+      const FoundPrefix found = engines[m].cache.find(rows[row].workflow, sharedTokens(row, e->promptTokens),
+                                                      e->promptTokens, *engines[m].latency);
+      if (found.tokens > 0)
+        holders.push_back({m, found.tokens, static_cast<std::uint32_t>(std::ceil(found.load / 1000.0L))});
+    }
+    std::stable_sort(holders.begin(), holders.end(), [](const CachedPrefix& a, const CachedPrefix& b) {
+      return a.tokens > b.tokens || (a.tokens == b.tokens && a.loadUs < b.loadUs);
+    });
+    for (std::size_t i = 0; i < 2 && i < holders.size(); ++i) e->cached[i] = holders[i];
+  }
+
+  std::uint32_t wrongly(std::uint32_t tokens, double factor, std::uint32_t row) const {
+    std::int64_t room = 0;
+    for (const InstanceSpec& m : cluster.instances) {
+      if (m.model != (c.model == nullptr ? 0 : c.model[row])) continue;
+      const double limit =
+          std::floor(static_cast<double>(m.kvTokens) * options.parameters[Parameter::kOvercommit]);
+      room = std::max(room, std::min(m.kvTokens, static_cast<std::int64_t>(limit)) - c.promptTokens[row]);
+    }
+    const auto most = static_cast<double>(std::max<std::int64_t>(room, tokens));
+    return static_cast<std::uint32_t>(
+        std::min(most, std::max(1.0, std::floor(static_cast<double>(tokens) * factor + 0.5))));
+  }
+
   void reveal(std::uint32_t row, Nanos t, bool beforehand) {
     Row& r = rows[row];
     if (flows[r.workflow].aborted) return;
@@ -250,7 +297,13 @@ struct World {
     e.promptTokens = c.promptTokens[row];
     const bool truth = options.knowledge == Knowledge::kOracle || c.predictedTokens == nullptr;
     e.predictedTokens = e.predictedHigh = truth ? c.outputTokens[row] : c.predictedTokens[row];
+    if (options.error.lengths() && options.knowledge != Knowledge::kOracle) {
+      const LengthErrors errors(options.error);
+      e.predictedTokens = wrongly(e.predictedTokens, errors.factor(r.workflow, row), row);
+      e.predictedHigh = wrongly(e.predictedTokens, errors.high(), row);
+    }
     e.cached[0] = e.cached[1] = CachedPrefix{};
+    hint(row, &e);
     e.remaining = -1;
     tell(scheduler.reveal(t, e, parents));
   }
@@ -267,6 +320,7 @@ struct World {
     for (std::uint32_t m : due) engines[m].reach();
     for (std::uint32_t m : due) {
       for (const Job& job : engines[m].prefilled) {
+        engines[m].cache.touch(rows[job.row].workflow, job.prompt);
         if (job.again) continue;  // unseen: its first token was seen before
         CallResult& r = result.calls[job.row];
         if (r.firstToken < 0) r.firstToken = t;
@@ -288,6 +342,7 @@ struct World {
       for (const Job& job : engines[m].finished) {
         Row& r = rows[job.row];
         tell(scheduler.finished(t, {attempt(job.row), c.outputTokens[job.row] - r.generated}));
+        engines[m].cache.touch(r.workflow, c.promptTokens[job.row] + c.outputTokens[job.row]);
         result.calls[job.row].finished = t;
         ++result.finished;
         Flow& w = flows[r.workflow];
@@ -385,10 +440,33 @@ struct World {
       job.output = c.outputTokens[row] - r.generated;
       job.expected = call.predictedTokens;
       job.kv = call.cost.kv;
+      lookUp(call, d.instance, &job);
       engines[d.instance].queue.push_back(job);
       result.calls[row].instance = d.instance;
       if (d.epoch == 0) result.calls[row].leased = t;
     }
+  }
+
+  void lookUp(const Call& call, std::uint32_t m, Job* job) {
+    bool any = false;
+    for (const std::vector<CacheTier>& tiers : cluster.prefixCaches) {
+      for (const CacheTier& tier : tiers) any = any || tier.tokens >= 16;
+    }
+    if (!any) return;
+    result.cache.promptTokens += call.promptTokens;
+    const std::uint32_t shared = sharedTokens(job->row, call.promptTokens);
+    if (shared == 0) return;
+    const FoundPrefix found =
+        engines[m].cache.find(rows[job->row].workflow, shared, call.promptTokens, *engines[m].latency);
+    job->cached = found.tokens;
+    job->load = found.load;
+    result.cache.sharedTokens += shared;
+    result.cache.cachedTokens += found.tokens;
+    result.cache.loadedTokens += found.load > 0 ? found.tokens : 0;
+    result.cache.hits += found.tokens > 0 ? 1 : 0;
+    result.cache.misses += found.tokens > 0 ? 0 : 1;
+    for (const CachedPrefix& promised : call.cached)
+      result.cache.stale += promised.instance == m && promised.tokens > found.tokens ? 1 : 0;
   }
 
   void report(Nanos t) {
@@ -439,6 +517,7 @@ struct World {
       e.spec = cluster.instances[m];
       e.latency = &cluster.latencies[e.spec.latency];
       e.requeue = !boundary();
+      if (!cluster.prefixCaches.empty()) e.cache.tiers = cluster.prefixCaches[m];
       engines.push_back(e);
     }
     rows.resize(c.calls);
@@ -483,7 +562,8 @@ Result run(const Trace& trace, const ClusterSpec& cluster, const RunOptions& opt
   config.placementSeed = options.placementSeed;
   config.migrate = options.migrate;
   config.parameters = options.parameters;
-  config.latencies = cluster.latencies;
+  config.latencies =
+      options.error.times() ? believedLatencies(cluster.latencies, options.error) : cluster.latencies;
   config.templates = cluster.templates;
   World world(trace, cluster, options, std::move(config));
   world.scheduler.setLog(log);

@@ -13,6 +13,9 @@
 //   once;
 //   - boundary feedback: every engine that ends an iteration or a prefill, or is idle, reports its exact
 //   capacity;
+//   - prefix caches are lists scanned linearly (naive_line.h); length errors are the declared factors,
+//   rounded and
+//     bounded here;
 //   - a rejection closes its workflow at once, and the calls this sets free are decided upon at the same
 //   instant.
 #pragma once
@@ -43,6 +46,7 @@ struct Result {
   std::uint64_t rejected = 0;
   std::uint64_t finished = 0;
   std::uint64_t iterations = 0;
+  CacheResult cache;
 };
 
 /// Arrivals come from options.arrivals.recordedMs.

@@ -26,8 +26,11 @@ export interface Scenario {
   cluster: NativeCluster
 }
 
-/** Random DAGs (chains, fans, joins, sources), tool gaps, wrong predictions, tight KV, coinciding times. */
-export function scenario(seed: number, options: { maxSequences?: number } = {}): Scenario {
+/**
+ * Random DAGs (chains, fans, joins, sources), tool gaps, wrong predictions, tight KV, coinciding times; with `caching`
+ * also shared prefixes and caches of several tiers.
+ */
+export function scenario(seed: number, options: { maxSequences?: number; caching?: boolean } = {}): Scenario {
   const next = random(seed)
   const upTo = (n: number) => Math.floor(next() * n)
   const workflows = 5 + upTo(25)
@@ -72,8 +75,21 @@ export function scenario(seed: number, options: { maxSequences?: number } = {}):
     maxSequences: options.maxSequences ?? 1 + upTo(8),
     mode: 'prefill-first',
   }))
+  // Drawn apart, so that the rest of the scenario does not depend on it.
+  const other = random(seed + 500_009)
+  const cached = prompt.map((tokens) => Math.floor(other() * tokens))
+  if (options.caching) {
+    for (const instance of instances) {
+      const tiers = Math.floor(other() * 4)
+      instance.prefixCache = Array.from({ length: tiers }, (_, tier) => ({
+        tokens: [15, 100, 400, 5000][Math.floor(other() * 4)]!,
+        msPerToken: tier === 0 ? 0 : other() * 0.6,
+      }))
+    }
+  }
   return {
     columns: {
+      ...(options.caching && { cachedTokens: Uint32Array.from(cached) }),
       firstCall: Uint32Array.from(firstCall),
       arrivalMs,
       stage: Uint16Array.from(stage),
@@ -96,6 +112,22 @@ export function scenario(seed: number, options: { maxSequences?: number } = {}):
 function tenants(seed: number): () => number {
   const next = random(seed + 77_777)
   return () => Math.floor(next() * 3)
+}
+
+/** Length and latency errors of every kind, spread over seeds. */
+export function wrong(seed: number): NonNullable<NativeRun['error']> {
+  const next = random(seed * 104_729 + 1)
+  const kinds = ['none', 'lognormal', 'mean-absolute', 'uniform', 'bias', 'heavy-tail'] as const
+  const length = kinds[Math.floor(next() * kinds.length)]!
+  return {
+    length,
+    size: length === 'heavy-tail' ? 4 : next() * 0.9,
+    share: 0.3,
+    correlation: next(),
+    gpu: next() < 0.5 ? 0 : next(),
+    batch: next() * 3,
+    seed,
+  }
 }
 
 export const ORDERS = native.orders

@@ -106,6 +106,24 @@ describe('bad input on the command line', () => {
       /2 problems: .*instances\[1\]\.count.*instances\[0\]\.gpu: Unknown GPU "a60000"; did you mean "A6000"\?/,
     ))
 
+  it('prefix tiers without a first one, and of no size', () =>
+    refused(
+      [
+        'simulate',
+        'chess:1:2',
+        '--cluster',
+        cluster({
+          instances: [
+            { gpu: 'a100', prefixCacheTiers: [{ tokens: 5, msPerToken: 1 }] },
+            { gpu: 'a100', prefixCacheTokens: 9, prefixCacheTiers: [{ tokens: 0, msPerToken: -1, ms: 3 }] },
+            { gpu: 'a100', prefixCacheTokens: 1e11 },
+          ],
+        }),
+      ],
+      'ERR_LAXITY_FIELD',
+      /5 problems: .*\[1\]\.prefixCacheTiers\[0\]\.tokens.*\.msPerToken.*Unknown field `ms`.*\[2\]\.prefixCacheTokens.*\[0\]\.prefixCacheTiers: Slower tiers need/,
+    ))
+
   const options: [args: string[], message: RegExp][] = [
     [['tune', 'chess:1:2', '--alpha', '0:1.5:0.5'], /`--alpha`, got 1\.5/],
     [['simulate', 'chess:1:2', '--alpha', '-0.1'], /from 0 to 1 for `--alpha`, got -0\.1/],
@@ -136,6 +154,18 @@ describe('bad input on the command line', () => {
     [['simulate', 'chess:1:2', '--tenants', 'a,b,c'], /would get none of 2 workflows/],
     [['convert', 'absent', '-', '--format', 'csv'], /`--format`, got "csv"/],
     [['convert', 'chess:1:2', '-', '--format', 'azure'], /`--format` has no meaning for a generated trace/],
+    [['simulate', 'chess:1:2', '--prefix-cache', '-1'], /from 0 to 10000000000 for `--prefix-cache`, got -1/],
+    [['tune', 'chess:1:2', '--prefix-cache', '1.5'], /`--prefix-cache`, got 1\.5 \(number\)/],
+    [['simulate', 'chess:1:2', '--error', 'lenght=bias:1'], /"lenght" of `--error`; did you mean "length"\?/],
+    [
+      ['simulate', 'chess:1:2', '--error', 'length=normal:0.4'],
+      /kind "normal" of length `--error` \(known: lognormal, /,
+    ],
+    [['tune', 'chess:1:2', '--error', 'length=uniform:2'], /0 to 0\.99 for `--error`, got "2".*uniform, X/],
+    [['tune', 'chess:1:2', '--error', 'time=0.2'], /Expected gpu:SIGMA for `time` of `--error`, got "0\.2"/],
+    [['simulate', 'chess:1:2', '--error', 'batch=NaN'], /`--error`, got "NaN"/],
+    [['simulate', 'chess:1:2', '--error', ''], /Expected parts like length=.* for `--error`, got ""/],
+    [['simulate', 'chess:1:2', '--error', 'batch=2,batch=3'], /gives `batch` twice/],
   ]
   for (const [args, message] of options) {
     it(`options: ${args.join(' ')}`, () => refused(args, 'ERR_LAXITY_OPTION', message))
