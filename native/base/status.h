@@ -31,8 +31,13 @@ enum class Status : std::uint8_t {
   kCyclicParents = 22,   ///< A parent comes after its child.
   kTooManyInstances = 23,  ///< Beyond the limit of instances.
   kUnknownModel = 24,      ///< An instance names a latency model that was not given.
-  kLawBroken = 25,  ///< A conservation law failed during a run that checks them: a defect of this package.
+  kLawBroken = 25,   ///< A conservation law failed during a run that checks them: a defect of this package.
+  kDoesNotFit = 26,  ///< The weights leave no room for KV in the memory of the GPUs.
+  kBadParallelism = 27,  ///< A tensor parallelism that the model or the calibration does not have.
+  kNotMeasured = 28,     ///< The calibration has no kernels of this precision on this GPU.
 };
+
+inline constexpr Status kLastStatus = Status::kNotMeasured;
 
 constexpr bool ok(Status s) { return s == Status::kOk; }
 

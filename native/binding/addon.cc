@@ -62,7 +62,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   std::vector<std::string_view> parameters;
   for (const ParameterInfo& p : kParameters) parameters.push_back(p.name);
   std::vector<std::string_view> reasons;
-  for (int s = 0; s <= static_cast<int>(Status::kLawBroken); ++s)
+  for (int s = 0; s <= static_cast<int>(kLastStatus); ++s)
     reasons.emplace_back(reason(static_cast<Status>(s)));
   exports.Set("orders", nameList(env, orderNames()));
   exports.Set("placements", nameList(env, placementNames()));
