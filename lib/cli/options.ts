@@ -21,6 +21,10 @@ export interface Flags {
   workers?: unknown
   seed?: unknown
   json?: boolean
+  latency?: string
+  model?: string
+  gpu?: string
+  tp?: unknown
 }
 
 /** Numbers become numbers; anything else stays text, so that the message about it shows what was typed. */
@@ -56,6 +60,10 @@ export function addRunFlags(command: Command): Command {
     .option('--slo-scale <n>', 'deadline = arrival + scale × base (default: 5)', numeric)
     .option('--workers <n>', 'threads; 0 = none (default: none for small jobs, else cores − 1)', numeric)
     .option('--seed <n>', 'seed of the arrivals (default: 1)', numeric)
+    .option('--latency <kind>', 'constants or calibrated (default: the cluster’s own)')
+    .option('--model <id>', 'model of every instance with a GPU, calibrated (see `laxity estimate`)')
+    .option('--gpu <id>', 'GPU of every such instance, calibrated')
+    .option('--tp <n>', 'tensor parallelism of every such instance, calibrated', numeric)
     .addOption(new Option('--json', 'one JSON document on standard output'))
 }
 
@@ -63,6 +71,7 @@ export function addRunFlags(command: Command): Command {
 export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> {
   const { rate, arrivals, policy, beta, order, placement, binding } = flags
   const { mode, knowledge, feedback, sloScale, workers, seed } = flags
+  const { latency, model, gpu, tp } = flags
   const options: Partial<Record<keyof RunOptions, unknown>> = {
     rate,
     arrivals,
@@ -77,6 +86,10 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
     sloScale,
     workers,
     seed,
+    latency,
+    model,
+    gpu,
+    tp,
   }
   return options as Omit<RunOptions, 'trace' | 'cluster'>
 }

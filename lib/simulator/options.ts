@@ -59,6 +59,12 @@ export interface RunOptions {
   signal?: AbortSignal | undefined
   /** Called at most about ten times a second. */
   onProgress?: ((progress: Progress) => void) | undefined
+  /** `calibrated`: built-in GPUs take the calibrated roofline instead of their constants; default `constants`. */
+  latency?: 'constants' | 'calibrated' | undefined
+  /** Model, GPU and tensor parallelism of every instance that has a GPU, by the ids of the calibrated roofline. */
+  model?: string | undefined
+  gpu?: string | undefined
+  tp?: number | undefined
 }
 
 export interface SimulateOptions extends RunOptions {
@@ -96,6 +102,10 @@ const RUN_KEYS = [
   'workers',
   'signal',
   'onProgress',
+  'latency',
+  'model',
+  'gpu',
+  'tp',
 ] as const satisfies readonly (keyof RunOptions)[]
 
 export const SIMULATE_KEYS: readonly string[] = [
