@@ -4,6 +4,7 @@ import type { LaxityError } from '../errors.ts'
 const FLAGS: Readonly<Record<string, string>> = {
   alphas: 'alpha',
   sloScale: 'slo-scale',
+  kvPrecision: 'kv-precision',
 }
 
 /** One line for people: `MESSAGE [CODE]`, with flags in place of the API's option names. */

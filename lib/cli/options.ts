@@ -93,3 +93,19 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
   }
   return options as Omit<RunOptions, 'trace' | 'cluster'>
 }
+
+/** The flags that estimate and calibrate share: which model on which hardware. */
+export function addSetupFlags(command: Command): Command {
+  return command
+    .option('--model <id|file>', 'llama-3.1-70b, qwen3-235b-a22b, …, or a Hugging Face config.json')
+    .option('--gpu <id>', 'a100-40, a100-80, h100, h200, l40, l40s, a40, a6000, or one of --hardware')
+    .option('--tp <n>', 'tensor parallelism: 1, 2, 4 or 8 (default: 1)', numeric)
+    .option('--precision <kind>', 'of the weights: bf16 or fp8 (default: bf16)')
+    .option('--kv-precision <kind>', 'of the KV cache: bf16 or fp8 (default: bf16)')
+    .option(
+      '--calibration <name|file>',
+      'serving stack: default, vllm, trtllm, sglang, none, or a file from calibrate',
+    )
+    .option('--hardware <file>', 'your own GPUs and models (schemas/hardware.schema.json)')
+    .addOption(new Option('--json', 'one JSON document on standard output'))
+}

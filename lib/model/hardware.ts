@@ -61,8 +61,11 @@ export async function addHardware(
 export function findGpu(hardware: Hardware, id: string): NativeGpu {
   const gpu = hardware.gpus.get(id) ?? hardware.gpus.get(id.toLowerCase())
   if (gpu !== undefined) return gpu
-  const known = new Set([...gpuIds, ...hardware.gpus.keys()])
-  throw new LaxityError('ERR_LAXITY_OPTION', `Unknown GPU ${quote(id)}${hint(id, known)}`, 'gpu')
+  const known = [...new Set([...gpuIds, ...hardware.gpus.keys()])]
+  // "a100" is nearer to the name "h100" than to "a100-80", but not to what was meant.
+  const variants = known.filter((name) => name.startsWith(`${id.toLowerCase()}-`))
+  const near = variants.length > 0 ? `; did you mean ${variants.map(quote).join(' or ')}?` : hint(id, known)
+  throw new LaxityError('ERR_LAXITY_OPTION', `Unknown GPU ${quote(id)}${near}`, 'gpu')
 }
 
 /** A model's sizes by id, or from the path of a file: a Hugging Face config.json, or this package's sizes. */

@@ -1,7 +1,9 @@
 import { levenbergMarquardt } from 'ml-levenberg-marquardt'
 
+const LOOK = 10
+
 export interface RobustFit {
-  /** Starting points, each within the bounds; the best end is kept. */
+  /** Starting points, each within the bounds; the most promising is followed to its end. */
   starts: readonly (readonly number[])[]
   low: readonly number[]
   high: readonly number[]
@@ -36,20 +38,22 @@ export function fitRobust(fit: RobustFit): { parameters: number[]; loss: number 
     }
     return (row: number) => values[row]!
   }
-  let best: { parameters: number[]; loss: number } | undefined
-  for (const start of fit.starts) {
+  const solve = (start: readonly number[], maxIterations: number) => {
     const { parameterValues, parameterError } = levenbergMarquardt(data, residualOf, {
-      initialValues: toInner(start),
+      initialValues: [...start],
       minValues: toInner(fit.low),
       maxValues: toInner(fit.high),
       gradientDifference: 1e-4,
       centralDifference: true,
       damping: 1e-2,
-      maxIterations: fit.iterations ?? 60,
+      maxIterations,
       errorTolerance: 1e-12,
     })
-    if (best === undefined || parameterError < best.loss)
-      best = { parameters: toOuter(parameterValues), loss: parameterError }
+    return { inner: parameterValues, loss: parameterError }
   }
-  return best!
+  // A short look from each start, then the best one to its end: the library has no test of convergence.
+  const looks = fit.starts.map((start) => solve(toInner(start), LOOK))
+  const best = looks.reduce((one, other) => (other.loss < one.loss ? other : one))
+  const { inner, loss } = solve(best.inner, fit.iterations ?? 60)
+  return { parameters: toOuter(inner), loss }
 }
