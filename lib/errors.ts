@@ -15,6 +15,8 @@ export type ErrorCode =
   | 'ERR_LAXITY_PLACEMENT' // a placement function threw, or returned something else than a candidate's index
   | 'ERR_LAXITY_LOG' // a log that cannot be replayed, or whose decisions differ
   | 'ERR_LAXITY_ABORTED' // the caller's AbortSignal
+  | 'ERR_LAXITY_MEMORY' // a model whose weights leave no room for KV on the GPUs given
+  | 'ERR_LAXITY_RANGE' // beyond what was measured, without leave to extrapolate
   | 'ERR_LAXITY_NATIVE' // a status of the core that names no better code
 
 /**

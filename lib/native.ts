@@ -20,6 +20,26 @@ export interface NativeAddon {
   Scheduler: new (config: NativeSchedulerConfig, ring: Uint8Array) => NativeScheduler
   readonly eventLayout: EventLayout
 
+  /** One latency model of any kind, by columns: what the simulator uses. */
+  Latency: new (model: {
+    latencies: [NativeLatency]
+  }) => NativeLatencyModel
+  /** The closed form of the calibrated roofline. */
+  Roofline: new (
+    spec: NativeRoofline,
+  ) => NativeRooflineModel
+  /** Built-in hardware, models, kernels and serving stacks (`native/model`). */
+  readonly hardware: NativeHardware
+  /**
+   * Times of single kernels under trial constants, ms; the columns of `rows` stand in `native/binding/latency_wrap.cc`.
+   */
+  kernelTimes(
+    kind: 'gemm' | 'prefill' | 'decode' | 'mixture',
+    constants: Float64Array,
+    rows: Float64Array,
+    out: Float64Array,
+  ): void
+
   /** Sizes of a generated CHESS-like workload, so that the caller can allocate the columns. */
   chessSize(options: ChessOptions): { workflows: number; calls: number; edges: number }
   /** Fills columns allocated with the sizes of `chessSize`. Stage ids follow CHESS_STAGES in lib/traces/chess.ts. */
@@ -92,6 +112,115 @@ export type NativeLatency =
       decodePerSequenceMs: number
       decodePerContextMs: number
     }
+  | ({ kind: 'roofline' } & NativeRoofline)
+  | {
+      kind: 'profile'
+      /** Rows: batch. Columns: context per sequence. */
+      decode: NativeGrid
+      /** Rows: cached tokens. Columns: new tokens. */
+      prefill: NativeGrid
+    }
+
+/** Times over two axes of ascending knots, row by row; they never fall along either. Plain arrays: they go into logs. */
+export interface NativeGrid {
+  rows: number[]
+  columns: number[]
+  ms: number[]
+}
+
+/** `native/model/llm.h`. */
+export interface NativeLlm {
+  layers: number
+  hidden: number
+  queryHeads: number
+  kvHeads: number
+  headDim: number
+  ffn: number
+  vocabulary: number
+  gated: boolean
+  tiedEmbeddings: boolean
+  experts: number
+  expertsPerToken: number
+  expertWidth: number
+}
+
+/** `native/model/gpu.h`: FLOP/s, B/s and bytes. */
+export interface NativeGpu {
+  flops16: number
+  flops8: number
+  bandwidth: number
+  memory: number
+  peer: number
+  network: number
+  pcie: number
+  interconnect: 'switched' | 'pcie'
+  kernels: string
+  transferred: boolean
+}
+
+/** Time of an iteration = scale × kernels + fixed + perSequence × sequences that emit a token. */
+export interface NativeStack {
+  scale: number
+  fixedMs: number
+  perSequenceMs: number
+}
+
+export interface NativeRoofline {
+  llm: NativeLlm
+  gpu: NativeGpu
+  tensorParallel: number
+  weights: 'bf16' | 'fp8'
+  kv: 'bf16' | 'fp8'
+  stack: NativeStack
+}
+
+export interface NativeLatencyModel {
+  /** ms of whole prefills. */
+  prefill(newTokens: Uint32Array, cachedTokens: Uint32Array, out: Float64Array): void
+  /** ms of decode iterations; context summed over the batch. */
+  decode(batch: Uint32Array, context: Float64Array, out: Float64Array): void
+  /** ms of one iteration that decodes `batch` sequences and computes one chunk. */
+  mixed(batch: number, context: number, newTokens: number, cachedTokens: number, samples: number): number
+}
+
+export interface NativeLink {
+  efficiency?: number
+  latencyMs?: number
+  handshakeMs?: number
+  compression?: number
+  lanes?: number
+  bandwidthGBps?: number
+}
+
+export interface NativeRooflineModel {
+  /** 0, or why the core refused the description. */
+  readonly status: number
+  /** Rows of (sequences, context, pairs, new tokens, touched tokens, samples) to ms. */
+  iterations(loads: Float64Array, out: Float64Array): void
+  memory(
+    utilisation: number,
+    reserveBytes: number,
+  ): {
+    status: number
+    kvTokens: number
+    kvBytesPerToken: number
+    weightBytes: number
+    parameters: number
+    activeParameters: number
+  }
+  /** ms; with `prefillMs` what remains after a prefill that layers are sent during. */
+  transfer(to: NativeRooflineModel, tokens: number, link: NativeLink, prefillMs?: number): number
+  load(tokens: number, tier: 'host' | 'disk' | 'network', link: NativeLink): number
+}
+
+export interface NativeHardware {
+  readonly calibration: string
+  readonly gpus: Readonly<Record<string, NativeGpu>>
+  readonly models: Readonly<Record<string, NativeLlm>>
+  /** Constants by kernel, in the order of `native/model/kernels.h`. */
+  readonly kernelSets: Readonly<Record<string, Readonly<Record<string, readonly number[]>>>>
+  readonly stacks: Readonly<Record<string, NativeStack>>
+}
 
 export interface NativeInstance {
   /** Index into `latencies`. Instances with the same model, latency and limits form one hardware class. */

@@ -1,13 +1,33 @@
 // docs/hexgen-flow.md as a whole: which sections, on which settings, and what the numbers say.
 import { chessTrace, macsqlTrace } from '../../dist/index.js'
 import * as paper from './paper.js'
-import { bestAlpha, ablation, errorSweep, headlines, mainGrid, oneSetting, queueSnapshot, stageMix, tuningCost } from './sections.js'
+import {
+  ablation,
+  bestAlpha,
+  errorSweep,
+  headlines,
+  mainGrid,
+  oneSetting,
+  queueSnapshot,
+  stageMix,
+  tuningCost,
+} from './sections.js'
 import { HEXGEN, POLICIES, REPLICATIONS } from './settings.js'
 
 /** Qwen3-30B on the three GPUs: per-token times fitted by the paper's authors (MAC-SQL), batch terms as for CHESS. */
 const QWEN = {
-  A100: { prefillPerTokenMs: 0.082, decodeBaseMs: 9.08, decodePerSequenceMs: 0.07, decodePerContextMs: 0.00005 },
-  A6000: { prefillPerTokenMs: 0.358, decodeBaseMs: 6.9, decodePerSequenceMs: 0.37, decodePerContextMs: 0.00012 },
+  A100: {
+    prefillPerTokenMs: 0.082,
+    decodeBaseMs: 9.08,
+    decodePerSequenceMs: 0.07,
+    decodePerContextMs: 0.00005,
+  },
+  A6000: {
+    prefillPerTokenMs: 0.358,
+    decodeBaseMs: 6.9,
+    decodePerSequenceMs: 0.37,
+    decodePerContextMs: 0.00012,
+  },
   L40S: { prefillPerTokenMs: 0.4, decodeBaseMs: 8.1, decodePerSequenceMs: 0.36, decodePerContextMs: 0.00011 },
 }
 const QWEN_KV = 1_500_000
@@ -49,7 +69,10 @@ const TIME_ERRORS = [0.1, 0.3, 0.6].map((skew) => ({
 }))
 
 export async function page(study, traces, say) {
-  const run = (number, cluster, rate, more) => ({ ...study.run(number, cluster, rate, 'prefill-first'), ...more })
+  const run = (number, cluster, rate, more) => ({
+    ...study.run(number, cluster, rate, 'prefill-first'),
+    ...more,
+  })
   const chunked = { mode: 'chunked', chunkTokens: 512 }
   const parts = []
   const section = async (title, text) => {
@@ -72,10 +95,7 @@ queue empties at every boundary, so all orders behind one placement give the sam
 RR + PQ differ only where KV or the sequence limit binds, which it does not here. What separates policies is placement. The
 paper's gains of queueing presuppose engines in which calls wait: the next section.`,
   )
-  await section(
-    'Every policy, chunked engines (512 tokens)',
-    async () => mainGrid(study, 'chunked'),
-  )
+  await section('Every policy, chunked engines (512 tokens)', async () => mainGrid(study, 'chunked'))
   await section(
     'Ablation',
     async () => `P95 against RR + FCFS. Paper: WB alone ${paper.WB_ALONE}, PQ alone ${paper.PQ_ALONE}; throughput over vLLM
@@ -116,29 +136,23 @@ ${await oneSetting(run(3, 'hexgen-hetero-2', 1.0, { ...chunked, tenants: 'halves
 
 ${await oneSetting(run(3, 'hexgen-hetero-2', 0.5, { ...chunked, arrivals: 'bursts' }))}`,
   )
-  await section(
-    '30 workflows/s',
-    async () => {
-      const trace = await chessTrace({ workflows: 3000, preset: 3, seed: 1 })
-      return `hexgen-hetero-2 sixty times (240 instances), 3,000 generated workflows.
+  await section('30 workflows/s', async () => {
+    const trace = await chessTrace({ workflows: 3000, preset: 3, seed: 1 })
+    return `hexgen-hetero-2 sixty times (240 instances), 3,000 generated workflows.
 
 ${await oneSetting({ trace, cluster: scaledCluster, rate: 30 })}`
-    },
-  )
-  await section(
-    'MAC-SQL',
-    async () => {
-      const trace = await macsqlTrace({ workflows: 150, seed: 1 })
-      const at = async (rate) => `${rate} workflows/s:
+  })
+  await section('MAC-SQL', async () => {
+    const trace = await macsqlTrace({ workflows: 150, seed: 1 })
+    const at = async (rate) => `${rate} workflows/s:
 
 ${await oneSetting({ trace, cluster: macsqlCluster, rate })}`
-      return `Qwen3-30B, per-token times fitted by the authors. Paper: P95 lower by ${paper.MACSQL_P95_GAIN}.
+    return `Qwen3-30B, per-token times fitted by the authors. Paper: P95 lower by ${paper.MACSQL_P95_GAIN}.
 
 ${await at(2.5)}
 
 ${await at(5)}`
-    },
-  )
+  })
   await section(
     'At which prediction error does a policy stop paying?',
     async () => `P95 in s; trace 3, hetero-2, 0.5/s, chunked engines. The error is drawn once per call and is the same for every policy.

@@ -169,7 +169,10 @@ export async function bestAlpha(study, mode) {
       }
     }
   }
-  return table(['setting', 'paper', 'here', 'not distinguishable from it', 'P95 s at α 0 / 0.1 / … / 1'], rows)
+  return table(
+    ['setting', 'paper', 'here', 'not distinguishable from it', 'P95 s at α 0 / 0.1 / … / 1'],
+    rows,
+  )
 }
 
 /** One setting under every policy. */

@@ -25,10 +25,12 @@ export function policyTable(cells, reference) {
 
 /** One row per setting, one column per policy. */
 export function grid(settings, names, cellsOf, value) {
-  return table(['setting', ...names], [
-    ...settings.map((setting) => [setting.name, ...names.map((name) => value(cellsOf(setting)[name]))]),
-  ])
+  return table(
+    ['setting', ...names],
+    [...settings.map((setting) => [setting.name, ...names.map((name) => value(cellsOf(setting)[name]))])],
+  )
 }
 
 /** Gain of b over a in per cent of a. */
-export const change = (a, b) => `${a === b ? '' : b < a ? '−' : '+'}${fixed((Math.abs(b - a) / a) * 100, 0)} %`
+export const change = (a, b) =>
+  `${a === b ? '' : b < a ? '−' : '+'}${fixed((Math.abs(b - a) / a) * 100, 0)} %`

@@ -9,6 +9,7 @@ const FLAGS: Readonly<Record<string, string>> = {
   rateStep: 'rate-step',
   tenantSplit: 'tenant-split',
   prefixCache: 'prefix-cache',
+  kvPrecision: 'kv-precision',
 }
 
 /** One line for people: `MESSAGE [CODE]`, with flags in place of the API's option names. */

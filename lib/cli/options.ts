@@ -52,6 +52,10 @@ export interface Flags {
   format?: string
   prefixCache?: unknown
   error?: string
+  latency?: string
+  model?: string
+  gpu?: string
+  tp?: unknown
 }
 
 /** Numbers become numbers; anything else stays text, so that the message about it shows what was typed. */
@@ -102,6 +106,10 @@ export function addRunFlags(command: Command): Command {
     .option('--slo-scale <n>', 'deadline = arrival + scale × base (default: 5)', numeric)
     .option('--workers <n>', 'threads; 0 = none (default: none for small jobs, else cores − 1)', numeric)
     .option('--seed <n>', 'seed of the arrivals (default: 1)', numeric)
+    .option('--latency <kind>', 'constants or calibrated (default: the cluster’s own)')
+    .option('--model <id>', 'model of every instance with a GPU, calibrated (see `laxity estimate`)')
+    .option('--gpu <id>', 'GPU of every such instance, calibrated')
+    .option('--tp <n>', 'tensor parallelism of every such instance, calibrated', numeric)
     .addOption(new Option('--json', 'one JSON document on standard output'))
     .option('--cv <n>', 'with --arrivals gamma: coefficient of variation of the gaps (default: 2)', numeric)
     .option('--burst-size <n>', 'with --arrivals bursts: mean workflows per burst (default: 20)', numeric)
@@ -133,6 +141,7 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
   const { cv, burstSize, burstGapMs, rateStep, tenants, tenantSplit } = flags
   const { placementSeed, migrate } = flags
   const { prefixCache, error } = flags
+  const { latency, model, gpu, tp } = flags
   const options: Partial<Record<keyof RunOptions, unknown>> = {
     rate,
     arrivals,
@@ -158,6 +167,26 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
     tenantSplit,
     prefixCache,
     error,
+    latency,
+    model,
+    gpu,
+    tp,
   }
   return options as Omit<RunOptions, 'trace' | 'cluster'>
+}
+
+/** The flags that estimate and calibrate share: which model on which hardware. */
+export function addSetupFlags(command: Command): Command {
+  return command
+    .option('--model <id|file>', 'llama-3.1-70b, qwen3-235b-a22b, …, or a Hugging Face config.json')
+    .option('--gpu <id>', 'a100-40, a100-80, h100, h200, l40, l40s, a40, a6000, or one of --hardware')
+    .option('--tp <n>', 'tensor parallelism: 1, 2, 4 or 8 (default: 1)', numeric)
+    .option('--precision <kind>', 'of the weights: bf16 or fp8 (default: bf16)')
+    .option('--kv-precision <kind>', 'of the KV cache: bf16 or fp8 (default: bf16)')
+    .option(
+      '--calibration <name|file>',
+      'serving stack: default, vllm, trtllm, sglang, none, or a file from calibrate',
+    )
+    .option('--hardware <file>', 'your own GPUs and models (schemas/hardware.schema.json)')
+    .addOption(new Option('--json', 'one JSON document on standard output'))
 }

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import type { CalibrateFlags } from './calibrate.ts'
 import type { Context } from './context.ts'
-import { addRunFlags, numeric } from './options.ts'
+import type { EstimateFlags } from './estimate.ts'
+import { addRunFlags, addSetupFlags, numeric } from './options.ts'
 import type { ReplayFlags } from './replay.ts'
 import type { SimulateFlags } from './simulate.ts'
 import { FORMAT_HELP, TRACE_HELP } from './trace.ts'
@@ -112,6 +114,49 @@ export function createProgram(context: Context): Command {
     .action(async () => {
       const { tune } = await import('./tune.ts')
       await tune('chess:3:110', { cluster: 'hexgen-hetero-2', rate: 0.5 }, context)
+    })
+
+  addSetupFlags(
+    program
+      .command('estimate')
+      .description('What prefill, decode and KV transfer cost for a model on a GPU.'),
+  )
+    .option('--utilisation <n>', 'share of the memory that the engine may use (default: 0.9)', numeric)
+    .option('--to <gpu>', 'where KV is sent (default: the same hardware)')
+    .option('--to-tp <n>', 'tensor parallelism there', numeric)
+    .option('--against <rows>', 'CSV of measured rows: print the errors')
+    .addHelpText(
+      'after',
+      examples([
+        'estimate --model llama-3.1-70b --gpu h100 --tp 4',
+        'estimate --model path/to/config.json --gpu a100-80 --tp 8 --json',
+        'estimate --model qwen3-32b --gpu h100 --precision fp8 --against rows.csv',
+      ]),
+    )
+    .action(async (flags: EstimateFlags) => {
+      const { estimate, requireFlags } = await import('./estimate.ts')
+      requireFlags(flags)
+      await estimate(flags, context)
+    })
+
+  addSetupFlags(
+    program
+      .command('calibrate')
+      .description('Fit the serving stack (scale, fixed, per sequence) to your own measured rows.')
+      .argument('<rows>', 'CSV: batch,context,newTokens,ms or concurrency,inputTokens,outputTokens,tpotMs'),
+  )
+    .option('--output <file>', 'the calibration (default: beside the rows, as .calibration.json)')
+    .option('--name <name>', 'its name (default: that of the rows)')
+    .addHelpText(
+      'after',
+      examples([
+        'calibrate rows.csv --model llama-3.1-70b --gpu h100 --tp 4',
+        'calibrate rows.csv --output mine.json --json   # model, gpu and tp as columns',
+      ]),
+    )
+    .action(async (rows: string, flags: CalibrateFlags) => {
+      const { calibrateCommand } = await import('./calibrate.ts')
+      await calibrateCommand(rows, flags, context)
     })
 
   return program

@@ -1,4 +1,5 @@
 import { LaxityError, quote } from '../errors.ts'
+import { beyond } from '../model/profile.ts'
 import type { NativeCluster, NativeInstance } from '../native.ts'
 import { hint } from '../report/near.ts'
 import { Problems } from '../report/problems.ts'
@@ -40,9 +41,31 @@ export function bindCluster(cluster: ResolvedCluster, trace: TraceTable): Native
       problems.add('ERR_LAXITY_OPTION', message + hint(name, offered), 'cluster')
     }
   }
+  checkCoverage(cluster, trace, problems)
   problems.throwIfAny()
 
   return { instances, latencies: [...cluster.latencies], templates: templates(trace) }
+}
+
+/** A measured profile must reach as far as the run may: no extrapolation that nobody asked for. */
+function checkCoverage(cluster: ResolvedCluster, trace: TraceTable, problems: Problems): void {
+  if (cluster.instances.every(({ coverage }) => coverage === undefined)) return
+  const { promptTokens, outputTokens } = trace.columns
+  let newTokens = 0
+  let contextPerSequence = 0
+  for (const [call, prompt] of promptTokens.entries()) {
+    newTokens = Math.max(newTokens, prompt)
+    contextPerSequence = Math.max(contextPerSequence, prompt + outputTokens[call]!)
+  }
+  const seen = new Set<string>()
+  for (const { coverage, label, maxSequences } of cluster.instances) {
+    if (coverage === undefined || seen.has(label)) continue
+    seen.add(label)
+    const missing = beyond(coverage, { batch: maxSequences, contextPerSequence, newTokens })
+    if (missing === undefined) continue
+    const message = `The profile ${quote(label)} does not cover ${missing}: measure that, lower \`maxSequences\`, or set \`extrapolate\``
+    problems.add('ERR_LAXITY_RANGE', message, 'cluster')
+  }
 }
 
 /**

@@ -35,7 +35,10 @@ export function sweepReport(result: SweepResult): string {
 
 /** What was assumed: results are comparable only where this line agrees. */
 export function policyLine(
-  result: Pick<SweepResult, 'policy' | 'knowledge' | 'feedback' | 'arrivals' | 'rate' | 'arrivalShape' | 'error'>,
+  result: Pick<
+    SweepResult,
+    'policy' | 'knowledge' | 'feedback' | 'arrivals' | 'rate' | 'arrivalShape' | 'error'
+  >,
 ): string {
   const { policy, knowledge, feedback, arrivals, rate, error } = result
   const { order, placement, binding } = policy

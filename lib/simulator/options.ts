@@ -99,6 +99,12 @@ export interface RunOptions {
   tenants?: readonly TenantOptions[] | string | undefined
   /** Default `trace` where the trace names several tenants and no share is given, else `blocks`. */
   tenantSplit?: TenantSplit | undefined
+  /** `calibrated`: built-in GPUs take the calibrated roofline instead of their constants; default `constants`. */
+  latency?: 'constants' | 'calibrated' | undefined
+  /** Model, GPU and tensor parallelism of every instance that has a GPU, by the ids of the calibrated roofline. */
+  model?: string | undefined
+  gpu?: string | undefined
+  tp?: number | undefined
 }
 
 export interface SimulateOptions extends RunOptions {
@@ -147,6 +153,10 @@ const RUN_KEYS = [
   'tenantSplit',
   'prefixCache',
   'error',
+  'latency',
+  'model',
+  'gpu',
+  'tp',
 ] as const satisfies readonly (keyof RunOptions)[]
 
 export const SIMULATE_KEYS: readonly string[] = [

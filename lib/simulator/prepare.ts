@@ -1,6 +1,7 @@
 import { bindCluster, checkFits } from '../cluster/bind.ts'
 import type { ClusterConfig } from '../cluster/config.ts'
 import { loadCluster } from '../cluster/load.ts'
+import type { LatencyOverrides } from '../cluster/overrides.ts'
 import type { ResolvedCluster } from '../cluster/resolve.ts'
 import { LaxityError } from '../errors.ts'
 import type { NativeAddon, NativeCluster, NativeRun } from '../native.ts'
@@ -72,12 +73,31 @@ async function readCluster(reader: OptionReader): Promise<ResolvedCluster | unde
     reader.wrong("a preset's name, a path or an object", 'cluster', given)
     return undefined
   }
+  const overrides = readOverrides(reader)
+  if (overrides === undefined) return undefined
   try {
-    return await loadCluster(given as string | ClusterConfig)
+    return await loadCluster(given as string | ClusterConfig, overrides)
   } catch (error) {
     reader.problems.absorb(error)
     return undefined
   }
+}
+
+/** Undefined where one of them is wrong. */
+function readOverrides(reader: OptionReader): LatencyOverrides | undefined {
+  const before = reader.problems.count
+  const latency = reader.oneOf('latency', ['constants', 'calibrated'] as const, undefined)
+  const tp = reader.number('tp', undefined, '1, 2, 4 or 8', (value) => [1, 2, 4, 8].includes(value))
+  const name = (option: 'model' | 'gpu'): string | undefined => {
+    const value = reader.raw(option)
+    if (value === undefined || (typeof value === 'string' && value !== '')) return value
+    reader.wrong('an id', option, value)
+    return undefined
+  }
+  const overrides = { latency, model: name('model'), gpu: name('gpu'), tp }
+  if (latency === 'constants' && (overrides.model ?? overrides.gpu ?? tp) !== undefined)
+    reader.add('`latency` "constants" knows no `model`, `gpu` or `tp`', 'latency')
+  return reader.problems.count === before ? overrides : undefined
 }
 
 type Source = RunOptions['trace']

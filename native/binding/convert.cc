@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "binding/model_convert.h"
 #include "order/registry.h"
 #include "placement/registry.h"
 
@@ -128,6 +129,13 @@ bool readLatencies(Napi::Object from, std::vector<LatencyModel>* out) {
   for (std::uint32_t i = 0; i < list.Length(); ++i) {
     Napi::Object item;
     if (!itemOf(list, i, "latencies", &item)) return false;
+    LatencyModel modelled;
+    bool handled = false;
+    if (!readModelled(item, i, &handled, &modelled)) return false;
+    if (handled) {
+      out->push_back(std::move(modelled));
+      continue;
+    }
     static constexpr const char* kKinds[] = {"constants", "table"};
     int kind = 0;
     LatencyConstants c;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/profile.h"
+#include "model/roofline_table.h"
+
 namespace laxity {
 namespace {
 
@@ -22,12 +25,12 @@ bool sane(const LatencyConstants& c) {
 
 Status LatencyModel::constants(const LatencyConstants& c, LatencyModel* out) {
   if (!sane(c)) return Status::kBadValue;
+  *out = LatencyModel{};
   out->prefillBase_ = fineFromMs(c.prefillBaseMs);
   out->prefillPerToken_ = fineFromMs(c.prefillPerTokenMs);
   out->decodeBase_ = fineFromMs(c.decodeBaseMs);
   out->decodePerSequence_ = fineFromMs(c.decodePerSequenceMs);
   out->decodePerContext_ = fineFromMs(c.decodePerContextMs);
-  out->knots_.clear();
   return Status::kOk;
 }
 
@@ -43,7 +46,54 @@ Status LatencyModel::table(std::vector<PrefillKnot> knots, const LatencyConstant
   const Status status = constants(c, out);
   if (!ok(status)) return status;
   out->knots_ = std::move(knots);
+  out->kind_ = Kind::kKnots;
   return Status::kOk;
+}
+
+Status LatencyModel::roofline(const RooflineSpec& spec, LatencyModel* out) {
+  const Status status = check(spec);
+  if (!ok(status)) return status;
+  *out = LatencyModel{};
+  out->kind_ = Kind::kRoofline;
+  out->roofline_ = std::make_shared<const RooflineTable>(spec);
+  return Status::kOk;
+}
+
+Status LatencyModel::profile(ProfileGrid decode, ProfileGrid prefill, LatencyModel* out) {
+  Profile profile;
+  const Status status = Profile::create(std::move(decode), std::move(prefill), &profile);
+  if (!ok(status)) return status;
+  *out = LatencyModel{};
+  out->kind_ = Kind::kProfile;
+  out->profile_ = std::make_shared<const Profile>(std::move(profile));
+  return Status::kOk;
+}
+
+Nanos LatencyModel::prefillFromTable(std::uint32_t newTokens, std::uint32_t cachedTokens) const {
+  switch (kind_) {
+    case Kind::kRoofline:
+      return roofline_->prefill(newTokens, cachedTokens);
+    case Kind::kProfile:
+      return profile_->prefill(newTokens, cachedTokens);
+    default:
+      return prefillFromKnots(newTokens);  // knots price the new tokens alone
+  }
+}
+
+DecodePiece LatencyModel::pieceFromTable(std::uint32_t batch, std::int64_t context) const {
+  return kind_ == Kind::kRoofline ? roofline_->piece(batch) : profile_->piece(batch, context);
+}
+
+Nanos LatencyModel::mixed(std::uint32_t batch, std::int64_t context, const PrefillLoad& prompts,
+                          std::uint32_t samples) const {
+  if (kind_ == Kind::kRoofline) return roofline_->mixed(batch, context, prompts, samples);
+  FineSum fine = batch > 0 ? piece(batch, context).at(context) : 0;
+  if (prompts.fresh > 0) {
+    const double cached = prompts.touched - prompts.fresh;
+    fine += FineSum{prefill(static_cast<std::uint32_t>(prompts.fresh), static_cast<std::uint32_t>(cached))}
+            << kFineBits;
+  }
+  return std::max<Nanos>(1, roundFine(fine));
 }
 
 Nanos LatencyModel::prefillFromKnots(std::uint32_t newTokens) const {
@@ -93,7 +143,9 @@ LatencyModel LatencyModel::skewed(double factor, double perSequence) const {
 }
 
 bool operator==(const LatencyModel& a, const LatencyModel& b) {
-  return a.prefillBase_ == b.prefillBase_ && a.prefillPerToken_ == b.prefillPerToken_ &&
+  const auto same = [](const auto& x, const auto& y) { return x == y || (x && y && *x == *y); };
+  return a.kind_ == b.kind_ && same(a.roofline_, b.roofline_) && same(a.profile_, b.profile_) &&
+         a.prefillBase_ == b.prefillBase_ && a.prefillPerToken_ == b.prefillPerToken_ &&
          a.decodeBase_ == b.decodeBase_ && a.decodePerSequence_ == b.decodePerSequence_ &&
          a.decodePerContext_ == b.decodePerContext_ &&
          std::equal(a.knots_.begin(), a.knots_.end(), b.knots_.begin(), b.knots_.end(),

@@ -1,11 +1,13 @@
-// What a call costs on one kind of instance. One interface; the implementations are constants and tables so
-// far.
+// What a call costs on one kind of instance. One interface; the implementations are constants (with measured
+// prefill times where there are some), the calibrated roofline (roofline_table.h) and a measured profile
+// (profile.h).
 //
 // Decode is described by exact linear pieces, so that a simulator can leap over iterations: while the summed
 // context stays below `contextEnd`, an iteration takes base + perContext * context.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/fixed.h"
@@ -61,6 +63,13 @@ struct PrefillKnot {
   Nanos time = 0;
 };
 
+class Profile;
+class RooflineTable;
+struct PrefillLoad;
+struct ProfileGrid;
+struct RooflineSpec;
+
+/// A value: copies share their tables, which never change.
 class LatencyModel {
  public:
   /// Rejects (kBadValue) anything negative, not finite, or too large, and a decode base below 1 ns: time must
@@ -71,11 +80,16 @@ class LatencyModel {
   /// The prefill constants are ignored.
   static Status table(std::vector<PrefillKnot> knots, const LatencyConstants& constants, LatencyModel* out);
 
+  /// The calibrated roofline, tabulated. Refuses what roofline.h's check refuses.
+  static Status roofline(const RooflineSpec& spec, LatencyModel* out);
+
+  /// A measured profile. Refuses what profile.h's create refuses.
+  static Status profile(ProfileGrid decode, ProfileGrid prefill, LatencyModel* out);
+
   /// Time of a whole prefill that computes `newTokens` on top of `cachedTokens` already present. At least 1
   /// ns.
   Nanos prefill(std::uint32_t newTokens, std::uint32_t cachedTokens) const {
-    (void)cachedTokens;  // constants and tables price the new tokens alone
-    if (!knots_.empty()) return prefillFromKnots(newTokens);
+    if (kind_ != Kind::kConstants) return prefillFromTable(newTokens, cachedTokens);
     Fine fine;
     const Nanos time = __builtin_mul_overflow(prefillPerToken_, static_cast<Fine>(newTokens), &fine) ||
                                __builtin_add_overflow(fine, prefillBase_, &fine)
@@ -86,9 +100,16 @@ class LatencyModel {
 
   /// The piece that holds for `batch` >= 1 sequences at `context` tokens in all.
   DecodePiece piece(std::uint32_t batch, std::int64_t context) const {
-    (void)context;
+    if (kind_ >= Kind::kRoofline) [[unlikely]]
+      return pieceFromTable(batch, context);
     return {decodeBase_ + decodePerSequence_ * (static_cast<Fine>(batch) - 1), decodePerContext_, kUnbounded};
   }
+
+  /// One iteration that decodes `batch` sequences with `context` tokens in all (none: 0, 0) and computes the
+  /// tokens of `prompts`; `samples` sequences emit a token. The roofline prices it as one; otherwise it is
+  /// the sum of its parts, an upper bound. At least 1 ns.
+  Nanos mixed(std::uint32_t batch, std::int64_t context, const PrefillLoad& prompts,
+              std::uint32_t samples) const;
 
   /// `steps` iterations of one sequence alone, starting with `context` tokens; rounded once.
   Nanos decodeAlone(std::int64_t context, std::int64_t steps) const {
@@ -107,15 +128,23 @@ class LatencyModel {
  private:
   static constexpr std::int64_t kUnbounded = INT64_MAX;
 
+  /// In this order: what needs no table comes first.
+  enum class Kind : std::uint8_t { kConstants, kKnots, kRoofline, kProfile };
+
+  Nanos prefillFromTable(std::uint32_t newTokens, std::uint32_t cachedTokens) const;
+  DecodePiece pieceFromTable(std::uint32_t batch, std::int64_t context) const;
   Nanos prefillFromKnots(std::uint32_t newTokens) const;
   Nanos decodeAcross(std::int64_t context, std::int64_t steps) const;
 
+  Kind kind_ = Kind::kConstants;
   Fine prefillBase_ = 0;
   Fine prefillPerToken_ = 0;
   Fine decodeBase_ = 0;
   Fine decodePerSequence_ = 0;
   Fine decodePerContext_ = 0;
   std::vector<PrefillKnot> knots_;
+  std::shared_ptr<const RooflineTable> roofline_;
+  std::shared_ptr<const Profile> profile_;
 };
 
 }  // namespace laxity

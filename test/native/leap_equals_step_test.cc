@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "model/profile.h"
+#include "model/roofline.h"
 #include "simulator/simulation.h"
 #include "stepping.h"
 
@@ -301,6 +303,37 @@ LatencyModel randomModel(Random& random, bool round, bool press) {
   return model;
 }
 
+/// A roofline of small sizes, or a measured profile whose linear pieces are a few tokens long.
+LatencyModel tabulatedModel(Random& random) {
+  LatencyModel model;
+  if (random.below(3) == 0) {
+    RooflineSpec spec;
+    spec.llm = kLlms[random.below(kLlms.size())].spec;
+    spec.gpu = kGpus[random.below(kGpus.size())].spec;
+    spec.tensorParallel = 1u << random.below(4);
+    REQUIRE(LatencyModel::roofline(spec, &model) == Status::kOk);
+    return model;
+  }
+  const bool round = random.below(2) == 0;
+  const auto grid = [&](std::uint32_t firstRow, std::uint32_t firstColumn) {
+    ProfileGrid g;
+    for (std::uint32_t n = 1 + random.below(4), at = firstRow; n > 0; --n, at += 1 + random.below(4))
+      g.rows.push_back(at);
+    for (std::uint32_t n = 1 + random.below(6), at = firstColumn; n > 0; --n, at += 1 + random.below(12))
+      g.columns.push_back(at);
+    const std::size_t width = g.columns.size();
+    for (std::size_t i = 0; i < g.rows.size() * width; ++i) {
+      Fine floor = fineFromMs(0.5);
+      if (i % width > 0) floor = std::max(floor, g.times[i - 1]);
+      if (i >= width) floor = std::max(floor, g.times[i - width]);
+      g.times.push_back(floor + fineFromMs(round ? 0.5 * random.below(3) : random.uniform()));
+    }
+    return g;
+  };
+  REQUIRE(LatencyModel::profile(grid(1, random.below(5)), grid(0, 1), &model) == Status::kOk);
+  return model;
+}
+
 /// Runs a check in a process of its own, so that a crash is a failure and not the end of all tests.
 template <class Check>
 bool survives(Check check) {
@@ -547,6 +580,27 @@ TEST_SUITE("leaping equals stepping") {
     CHECK(tally.evictions > 200);
     CHECK(tally.hidden > 200);
     CHECK(tally.rejected == 0);  // a mistake never makes a call infeasible
+  }
+
+  TEST_CASE("768 random scenarios on rooflines and measured profiles") {
+    Tally tally;
+    std::uint32_t failures = 0;
+    for (std::uint32_t n = 0; n < kCombinations; ++n) {
+      Scenario s = randomScenario(n, {});
+      Random random(0x7ab1e, n);
+      for (LatencyModel& model : s.cluster.latencies) model = tabulatedModel(random);
+      const std::string difference = compare(s, &tally);
+      if (difference.empty()) continue;
+      if (++failures <= 3) {
+        CAPTURE(n);
+        CHECK_MESSAGE(false, difference);
+      }
+    }
+    CHECK(failures == 0);
+    MESSAGE("calls " << tally.calls << ", iterations " << tally.iterations << ", leaping instants "
+                     << tally.instants << ", evictions " << tally.evictions << " + " << tally.hidden);
+    CHECK(tally.calls > 10'000);
+    CHECK(tally.evictions > 200);
   }
 
   TEST_CASE("768 random scenarios with calls that fit nowhere") {
