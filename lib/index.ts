@@ -5,10 +5,23 @@ export type {
   ConstantLatency,
   InstanceConfig,
   LatencyConfig,
+  ProfileLatency,
   TableLatency,
 } from './cluster/config.ts'
 export { clusterPresets } from './cluster/presets.ts'
 export { type ErrorCode, LaxityError } from './errors.ts'
+export { calibrate } from './model/api.ts'
+export type { CalibrateOptions, CalibrationResult } from './model/calibrate.ts'
+export type { CalibrationFile, ErrorSummary } from './model/calibration-file.ts'
+export type { GpuConfig, HardwareConfig, ModelConfig, Precision } from './model/config.ts'
+export {
+  createEstimator,
+  type Estimator,
+  type EstimatorOptions,
+  type LinkOptions,
+  type Prompt,
+  type TransferOptions,
+} from './model/estimate.ts'
 export type { Arrivals, Binding, Feedback, Knowledge, RateStep } from './native.ts'
 export type {
   PlacementCall,

@@ -24,7 +24,7 @@ describe('the command line', () => {
   after(() => rmSync(folder, { recursive: true }))
 
   it('has help with examples for every command', async () => {
-    const commands = ['tune', 'simulate', 'convert', 'replay', 'demo']
+    const commands = ['tune', 'simulate', 'convert', 'replay', 'demo', 'estimate', 'calibrate']
     const outcomes = await Promise.all(commands.map((command) => laxity(command, '--help')))
     for (const [i, { status, stdout, stderr }] of outcomes.entries()) {
       assert.equal(status, 0)
