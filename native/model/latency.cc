@@ -61,6 +61,29 @@ Nanos LatencyModel::prefillFromKnots(std::uint32_t newTokens) const {
   return below.time + roundFine(rise);
 }
 
+MixedPiece LatencyModel::mixed(std::uint32_t batch, std::int64_t context,
+                               std::span<const PrefillChunk> chunks) const {
+  MixedPiece mixed{batch > 0 ? piece(batch, context) : DecodePiece{0, 0, kUnbounded}, kUnbounded};
+  if (chunks.empty()) return mixed;
+  FineSum sum = mixed.decode.base;
+  for (const PrefillChunk& chunk : chunks) {
+    const std::uint32_t will = chunk.doneTokens + chunk.newTokens;
+    if (!knots_.empty()) {
+      const Nanos before = chunk.doneTokens > 0 ? prefillFromKnots(chunk.doneTokens) : 0;
+      sum += FineSum{prefillFromKnots(will) - before} << kFineBits;
+      mixed.iterations = 1;
+    } else {
+      sum += FineSum{prefillPerToken_} * chunk.newTokens;
+      if (chunk.doneTokens > 0 || prefillBase_ == 0) continue;
+      sum += prefillBase_;
+      mixed.iterations = 1;
+    }
+  }
+  const FineSum least = FineSum{1} << kFineBits;
+  mixed.decode.base = static_cast<Fine>(std::clamp(sum, least, FineSum{INT64_MAX}));
+  return mixed;
+}
+
 Nanos LatencyModel::decodeAcross(std::int64_t context, std::int64_t steps) const {
   FineSum total = 0;
   while (steps > 0) {

@@ -193,11 +193,23 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
 
 // --- order
 
+/// What its prefill would compute there.
+std::uint32_t Scheduler::newTokens(const Call& c, std::uint32_t instance) const {
+  std::uint32_t tokens = c.promptTokens;
+  if (!c.hasCached) return tokens;
+  for (const CachedPrefix& cached : c.cached) {
+    if (cached.instance == instance && cached.tokens > 0 && cached.tokens < c.promptTokens)
+      tokens = c.promptTokens - cached.tokens;
+  }
+  return tokens;
+}
+
 Nanos Scheduler::deltaOn(const Call& c, std::uint32_t instance, const Estimate& e) const {
   const Instance& m = cluster_.at(instance);
   const std::int64_t context = m.ledger.context + c.promptTokens + c.predictedTokens / 2;
   const DecodePiece piece = cluster_.latency(m).piece(m.ledger.leased + 1, context);
   return std::max<Nanos>(0, m.ledger.prefillsEnd - now_) + e.prefill +
+         cluster_.besideDecode(m, e.prefill, newTokens(c, instance)) +
          roundFine(piece.at(context) * c.predictedTokens);
 }
 
@@ -303,7 +315,8 @@ void Scheduler::assign(std::uint32_t slot, std::uint32_t instance) {
     e.exec += e.prefill - whole;
   }
   c.instance = instance;
-  c.cost = {e.exec, e.prefill, kvNeed(c), std::int64_t{c.promptTokens} + c.predictedTokens / 2, c.sequences};
+  const std::int64_t context = std::int64_t{c.promptTokens} + c.predictedTokens / 2;
+  c.cost = {e.exec, e.prefill, kvNeed(c), context, c.sequences, newTokens(c, instance)};
   m.ledger.assign(c.cost);
   cluster_.workChanged(instance);
 }
@@ -321,10 +334,12 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
   Instance& m = cluster_.at(c.instance);
   c.state = CallState::kPrefilling;
   m.ledger.lease(c.cost, now_);
+  m.ledger.prefillsEnd += cluster_.besideDecode(m, c.cost.prefill, c.cost.prefillTokens);
   if (config_.feedback == Feedback::kBoundary) {
     m.exact.kvFree -= c.cost.kv;
     m.exact.sequencesFree -= c.cost.sequences;
-    --m.exact.prefillFree;
+    const std::uint32_t takes = m.spec.mode == EngineMode::kChunked ? c.cost.prefillTokens : 1;
+    m.exact.prefillFree -= std::min(m.exact.prefillFree, takes);
   }
   const double horizonMs = config_.parameters[Parameter::kUtilisationMs];
   if (tracksUtilisation_) {
@@ -352,7 +367,7 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
 void Scheduler::release(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   Instance& m = cluster_.at(c.instance);
-  if (c.state == CallState::kPrefilling) m.ledger.firstToken(c.cost, now_);
+  if (c.state == CallState::kPrefilling) notePrefilled(c);
   m.ledger.release(c.cost);
   if (c.previousLease != kNoSlot)
     graph_.call(c.previousLease).nextLease = c.nextLease;
@@ -371,7 +386,7 @@ bool Scheduler::hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t
            kv <= m.exact.kvFree + limit - m.spec.kvTokens;
   }
   return m.ledger.leased + sequences <= m.spec.maxSequences + config_.lookahead &&
-         m.ledger.reservedKv + kv <= limit && m.ledger.unprefilled < 1 + config_.lookahead;
+         m.ledger.reservedKv + kv <= limit && prefillGateOpen(m);
 }
 
 /// Whether the instance may be considered now. An empty ledger is an idle engine: its capacity is known
@@ -381,7 +396,8 @@ bool Scheduler::gateOpen(std::uint32_t instance) {
   Instance& m = cluster_.at(instance);
   if (m.exact.at == now_) return true;
   if (m.ledger.leased > 0) return false;
-  m.exact = {now_, m.spec.kvTokens, m.spec.maxSequences, 1};
+  const std::uint32_t prefills = m.spec.mode == EngineMode::kChunked ? m.spec.chunkTokens : 1;
+  m.exact = {now_, m.spec.kvTokens, m.spec.maxSequences, prefills};
   return true;
 }
 
@@ -404,7 +420,7 @@ void Scheduler::leaseFromOwnQueues() {
       const Call& c = graph_.call(slot);
       // Strict head of line: a call that does not fit holds back the less urgent ones.
       if (!hasCredit(instance, c.cost.kv, c.cost.sequences)) break;
-      const LeaseReason reason = m.ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
+      const LeaseReason reason = looksAhead(m) ? LeaseReason::kLookahead : LeaseReason::kBestScore;
       dequeue(slot);
       grant(slot, reason);
     }
@@ -460,7 +476,7 @@ bool Scheduler::leaseFromShared(std::uint16_t model) {
   const std::uint32_t chosen = std::visit([&](auto& p) { return p.choose(view); }, config_.placement);
   queue.removeAt(c.heapPosition,
                  [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
-  const bool ahead = cluster_.at(chosen).ledger.unprefilled > 0;
+  const bool ahead = looksAhead(cluster_.at(chosen));
   assign(slot, chosen);
   grant(slot, ahead ? LeaseReason::kLookahead : LeaseReason::kBestScore);
   // The queue has another head: whoever had no room for the old one is a candidate again.

@@ -517,8 +517,15 @@ void Scheduler::reject(std::uint32_t slot, RejectReason reason) {
 void Scheduler::prefilled(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   c.state = CallState::kDecoding;
-  cluster_.at(c.instance).ledger.firstToken(c.cost, now_);
+  notePrefilled(c);
   touch(c.instance);
+}
+
+void Scheduler::notePrefilled(const Call& c) {
+  Instance& m = cluster_.at(c.instance);
+  Ledger& ledger = m.ledger;
+  ledger.firstToken(c.cost, now_);
+  ledger.prefillsEnd += cluster_.besideDecode(m, ledger.unprefilledWork, ledger.unprefilledTokens);
 }
 
 void Scheduler::startTimer(Nanos due, const Timer& timer) {
