@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
+import type { EngineMode } from './cluster/modes.ts'
 
 /**
  * The addon, typed. Only the facade talks to it: columns are typed arrays (over SharedArrayBuffer where workers share
@@ -91,7 +92,11 @@ export interface NativeInstance {
   model: number
   kvTokens: number
   maxSequences: number
-  mode: 'prefill-first'
+  mode: EngineMode
+  /** Mode `chunked`: tokens of an iteration's budget; else 0. */
+  chunkTokens: number
+  /** Mode `decode-share`: speed of decode beside a prefill, in thousandths; else 0. */
+  decodeShare: number
 }
 
 export interface NativeCluster {

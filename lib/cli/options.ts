@@ -15,6 +15,8 @@ export interface Flags {
   placement?: string
   binding?: string
   mode?: string
+  chunkTokens?: unknown
+  decodeShare?: unknown
   knowledge?: string
   feedback?: string
   sloScale?: unknown
@@ -47,7 +49,12 @@ export function addRunFlags(command: Command): Command {
       'scale of the queue term, s² (default: the template’s mean stage time squared, else that of the calls so far)',
       numeric,
     )
-    .option('--mode <name>', 'engine mode: prefill-first')
+    .option(
+      '--mode <name>',
+      'engine mode of every instance: prefill-first, chunked, decode-share (default: its own)',
+    )
+    .option('--chunk-tokens <n>', 'chunked: tokens of an iteration (default: 512)', numeric)
+    .option('--decode-share <n>', 'decode-share: speed of decode beside a prefill (default: 0.5)', numeric)
     .option(
       '--knowledge <kind>',
       'online, template, declared or oracle (default: template where there is one)',
@@ -62,7 +69,7 @@ export function addRunFlags(command: Command): Command {
 /** The shared flags as options of the API, without trace and cluster. The API checks the types it is given. */
 export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> {
   const { rate, arrivals, policy, beta, order, placement, binding } = flags
-  const { mode, knowledge, feedback, sloScale, workers, seed } = flags
+  const { mode, chunkTokens, decodeShare, knowledge, feedback, sloScale, workers, seed } = flags
   const options: Partial<Record<keyof RunOptions, unknown>> = {
     rate,
     arrivals,
@@ -72,6 +79,8 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
     placement,
     binding,
     mode,
+    chunkTokens,
+    decodeShare,
     knowledge,
     feedback,
     sloScale,

@@ -16,8 +16,9 @@ export function bindCluster(cluster: ResolvedCluster, trace: TraceTable): Native
   const problems = new Problems()
   const modelOf = modelIds(cluster, trace, used)
   const instances = cluster.instances.map((instance): NativeInstance => {
-    const { latency, kvTokens, maxSequences, mode } = instance
-    return { latency, model: modelOf(instance.model), kvTokens, maxSequences, mode }
+    const { latency, kvTokens, maxSequences, mode, chunkTokens, decodeShare } = instance
+    const model = modelOf(instance.model)
+    return { latency, model, kvTokens, maxSequences, mode, chunkTokens, decodeShare }
   })
 
   const offered = namedModels(cluster)

@@ -97,6 +97,10 @@ function checkInstance(
       problems.add('ERR_LAXITY_FIELD', message, `${where}.kvTokens`)
     }
   }
+  for (const [field, mode] of Object.entries(MODE_OF_FIELD)) {
+    if (instance[field] === undefined || instance.mode === mode) continue
+    problems.add('ERR_LAXITY_FIELD', `\`${field}\` needs \`mode\` "${mode}"`, `${where}.${field}`)
+  }
   if (role === 'prefill' || role === 'decode') {
     const message = `Role "${role}" is not supported yet: only unified instances can be simulated`
     problems.add('ERR_LAXITY_FIELD', message, `${where}.role`)
@@ -116,7 +120,20 @@ function checkKnots(prefill: unknown, where: string, problems: Problems): void {
   }
 }
 
-const INSTANCE_FIELDS = ['gpu', 'latency', 'count', 'model', 'kvTokens', 'maxSequences', 'mode', 'role']
+const MODE_OF_FIELD = { chunkTokens: 'chunked', decodeShare: 'decode-share' }
+
+const INSTANCE_FIELDS = [
+  'gpu',
+  'latency',
+  'count',
+  'model',
+  'kvTokens',
+  'maxSequences',
+  'mode',
+  'role',
+  'chunkTokens',
+  'decodeShare',
+]
 const LATENCY_FIELDS = [
   'kind',
   'prefill',

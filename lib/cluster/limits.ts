@@ -7,5 +7,8 @@ export const LIMITS = {
   tokens: 100_000_000,
   kvTokens: 1_000_000_000_000,
   sequences: 65_535,
+  chunkTokens: 1_000_000,
+  leastDecodeShare: 0.001,
+  mostDecodeShare: 0.999,
   instances: 65_535,
 } as const

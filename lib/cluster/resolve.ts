@@ -1,8 +1,9 @@
 import type { NativeLatency } from '../native.ts'
 import type { ClusterConfig, LatencyConfig } from './config.ts'
 import { findGpu } from './gpus.ts'
+import { type ModeFields, modeFields } from './modes.ts'
 
-export interface ResolvedInstance {
+export interface ResolvedInstance extends Readonly<ModeFields> {
   /** For tables and results: the GPU's or latency's name. */
   readonly label: string
   /** Index into `latencies`. */
@@ -11,7 +12,6 @@ export interface ResolvedInstance {
   readonly model: string | undefined
   readonly kvTokens: number
   readonly maxSequences: number
-  readonly mode: 'prefill-first'
 }
 
 /** A checked cluster with every default filled in and every `count` written out. */
@@ -47,7 +47,7 @@ export function resolveCluster(config: ClusterConfig, defaultName: string): Reso
       model: entry.model,
       kvTokens: entry.kvTokens ?? gpu!.kvTokens,
       maxSequences: entry.maxSequences ?? gpu?.maxSequences ?? DEFAULT_SEQUENCES,
-      mode: entry.mode ?? 'prefill-first',
+      ...modeFields(entry.mode, entry.chunkTokens, entry.decodeShare),
     }
     for (let n = 0; n < (entry.count ?? 1); n++) instances.push(instance)
   }

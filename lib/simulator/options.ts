@@ -1,4 +1,5 @@
 import type { ClusterConfig } from '../cluster/config.ts'
+import type { EngineMode } from '../cluster/modes.ts'
 import type { Arrivals, Binding, Feedback, Knowledge } from '../native.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { Policy } from './policies.ts'
@@ -30,7 +31,11 @@ export interface RunOptions {
   /** Further parameters of order and placement by name. */
   parameters?: Record<string, number> | undefined
   /** Engine mode of every instance; default: each instance's own. */
-  mode?: 'prefill-first' | undefined
+  mode?: EngineMode | undefined
+  /** Budget of every instance in mode `chunked`, tokens; default: each instance's own, 512 where it has none. */
+  chunkTokens?: number | undefined
+  /** Decode share of every instance in mode `decode-share`, 0.001 to 0.999; default: each instance's own, else 0.5. */
+  decodeShare?: number | undefined
   /** What the scheduler is told of the future. Default `template` where the trace ships one, else `online`. */
   knowledge?: Knowledge | undefined
   /** Default `boundary`. */
@@ -82,6 +87,8 @@ const RUN_KEYS = [
   'beta',
   'parameters',
   'mode',
+  'chunkTokens',
+  'decodeShare',
   'knowledge',
   'feedback',
   'lookahead',

@@ -1,3 +1,5 @@
+import { LIMITS } from '../cluster/limits.ts'
+import { ENGINE_MODES, type EngineMode } from '../cluster/modes.ts'
 import { describe, quote } from '../errors.ts'
 import type { Arrivals, Binding, Feedback, Knowledge } from '../native.ts'
 import { hint } from '../report/near.ts'
@@ -17,7 +19,9 @@ export interface CheckedOptions {
   policy: Policy
   /** Without alpha. */
   parameters: Record<string, number>
-  mode: 'prefill-first' | undefined
+  mode: EngineMode | undefined
+  chunkTokens: number | undefined
+  decodeShare: number | undefined
   knowledge: Knowledge | undefined
   feedback: Feedback
   lookahead: number
@@ -60,7 +64,14 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
   return {
     policy,
     parameters: readParameters(reader, registry),
-    mode: reader.oneOf('mode', ['prefill-first'] as const, undefined),
+    mode: reader.oneOf('mode', ENGINE_MODES, undefined),
+    chunkTokens: reader.whole('chunkTokens', undefined, 1, LIMITS.chunkTokens),
+    decodeShare: reader.number(
+      'decodeShare',
+      undefined,
+      `a number from ${LIMITS.leastDecodeShare} to ${LIMITS.mostDecodeShare}`,
+      (value) => value >= LIMITS.leastDecodeShare && value <= LIMITS.mostDecodeShare,
+    ),
     knowledge: reader.oneOf('knowledge', KNOWLEDGE, undefined),
     feedback,
     lookahead,

@@ -21,12 +21,12 @@ void EngineBatch::reset(const InstanceSpec& instance, const LatencyModel& model,
   options = engineOptions;
   fifo.clear();
   fifoHead = 0;
-  slots.clear();
-  freeSlots.clear();
-  byFinish.clear();
-  byOverrun.clear();
+  slots_.clear();
+  freeSlots_.clear();
+  byFinish_.clear();
+  byOverrun_.clear();
   running = prefilling = 0;
-  joins = 0;
+  joins_ = 0;
   kvUsed = growing = 0;
   iteration = context = 0;
   batchChanged = false;
@@ -39,17 +39,17 @@ void EngineBatch::join(const EngineCall& call) {
   const std::uint32_t first = firstTokens();
   const std::int64_t freeSteps = call.kv - call.promptTokens - first;  // until the reservation is used up
   std::uint32_t index;
-  if (freeSlots.empty()) {
-    index = static_cast<std::uint32_t>(slots.size());
-    slots.emplace_back();
+  if (freeSlots_.empty()) {
+    index = static_cast<std::uint32_t>(slots_.size());
+    slots_.emplace_back();
   } else {
-    index = freeSlots.back();
-    freeSlots.pop_back();
+    index = freeSlots_.back();
+    freeSlots_.pop_back();
   }
-  Running& r = slots[index];
+  Running& r = slots_[index];
   r.grows = false;
   r.call = call;
-  r.joined = joins++;
+  r.joined = joins_++;
   r.joinIteration = iteration;
   r.contextAtJoin = std::int64_t{call.promptTokens} + first;
   r.finishIteration = iteration + call.outputTokens - first;
@@ -58,7 +58,7 @@ void EngineBatch::join(const EngineCall& call) {
   ++running;
   batchChanged = true;
   context += r.contextAtJoin;
-  byFinish.push({-r.finishIteration, r.joined, index}, kUntracked);
+  byFinish_.push({-r.finishIteration, r.joined, index}, kUntracked);
   r.overrunIteration = iteration + std::max<std::int64_t>(0, freeSteps);
   if (!options.chargeOutput || r.overrunIteration >= r.finishIteration) {
     r.overrunIteration = -1;
@@ -71,19 +71,19 @@ void EngineBatch::join(const EngineCall& call) {
     r.overrunIteration = -1;
     return;
   }
-  byOverrun.push({-r.overrunIteration, r.joined, index}, kUntracked);
+  byOverrun_.push({-r.overrunIteration, r.joined, index}, kUntracked);
 }
 
 void EngineBatch::endIteration() {
-  while (!byOverrun.empty() && -byOverrun.top().key == iteration) {
-    const std::uint32_t index = byOverrun.top().slot;
-    byOverrun.removeAt(0, kUntracked);
-    slots[index].grows = true;
+  while (!byOverrun_.empty() && -byOverrun_.top().key == iteration) {
+    const std::uint32_t index = byOverrun_.top().slot;
+    byOverrun_.removeAt(0, kUntracked);
+    slots_[index].grows = true;
     ++growing;
   }
-  while (!byFinish.empty() && -byFinish.top().key == iteration) {
-    const std::uint32_t index = byFinish.top().slot;
-    finished.push_back(slots[index].call);
+  while (!byFinish_.empty() && -byFinish_.top().key == iteration) {
+    const std::uint32_t index = byFinish_.top().slot;
+    finished.push_back(slots_[index].call);
     leave(index);
   }
 }
@@ -94,28 +94,28 @@ std::int64_t EngineBatch::kvOf(const Running& r) const {
 }
 
 void EngineBatch::leave(std::uint32_t index) {
-  Running& r = slots[index];
-  drop(byFinish, index);
+  Running& r = slots_[index];
+  drop(byFinish_, index);
   if (r.grows)
     --growing;
   else if (r.overrunIteration >= 0)
-    drop(byOverrun, index);
+    drop(byOverrun_, index);
   kvUsed -= kvOf(r);
   context -= contextOf(r);
   --running;
   batchChanged = true;
   r.live = false;
-  freeSlots.push_back(index);
+  freeSlots_.push_back(index);
 }
 
 /// Before an iteration that would exceed the KV cache, the calls that joined last give way.
 void EngineBatch::evict() {
   while (growing > 0 && kvUsed + growing > spec.kvTokens) {
     std::uint32_t latest = kNoSlot;
-    for (std::uint32_t i = 0; i < slots.size(); ++i) {
-      if (slots[i].live && (latest == kNoSlot || slots[i].joined > slots[latest].joined)) latest = i;
+    for (std::uint32_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].live && (latest == kNoSlot || slots_[i].joined > slots_[latest].joined)) latest = i;
     }
-    const Running& r = slots[latest];
+    const Running& r = slots_[latest];
     EngineCall call = r.call;
     const auto generated = static_cast<std::uint32_t>(contextOf(r) - call.promptTokens);
     leave(latest);

@@ -89,8 +89,8 @@ struct EngineBatch {
   }
   /// Iterations until a call ends, outgrows its reservation or the KV is full; at least one call runs.
   std::int64_t untilChange() const {
-    std::int64_t k = -byFinish.top().key - iteration;
-    if (!byOverrun.empty()) k = std::min(k, -byOverrun.top().key - iteration);
+    std::int64_t k = -byFinish_.top().key - iteration;
+    if (!byOverrun_.empty()) k = std::min(k, -byOverrun_.top().key - iteration);
     if (growing > 0) k = std::min(k, std::max<std::int64_t>(1, (spec.kvTokens - kvUsed) / growing));
     return k;
   }
@@ -150,11 +150,11 @@ struct EngineBatch {
   void leave(std::uint32_t index);
   void evict();
 
-  std::vector<Running> slots;
-  std::vector<std::uint32_t> freeSlots;
-  IndexedHeap byFinish;   ///< key = -finish iteration, rank = join number
-  IndexedHeap byOverrun;  ///< key = -overrun iteration; only calls that will outgrow their reservation
-  std::uint64_t joins = 0;
+  std::vector<Running> slots_;
+  std::vector<std::uint32_t> freeSlots_;
+  IndexedHeap byFinish_;   ///< key = -finish iteration, rank = join number
+  IndexedHeap byOverrun_;  ///< key = -overrun iteration; only calls that will outgrow their reservation
+  std::uint64_t joins_ = 0;
 };
 
 }  // namespace laxity

@@ -555,8 +555,7 @@ struct Naive {
   void firstToken(std::uint32_t i) {
     calls[i].life = Life::kDecoding;
     const auto m = static_cast<std::uint32_t>(calls[i].instance);
-    instances[m].prefillsEnd =
-        now + unprefilledWork(m) + beside(m, unprefilledWork(m), unprefilledTokens(m));
+    instances[m].prefillsEnd = now + unprefilledWork(m) + beside(m, unprefilledWork(m), unprefilledTokens(m));
   }
   void end(std::uint32_t i) {
     NaiveCall& c = calls[i];
@@ -619,8 +618,7 @@ struct Naive {
     NaiveInstance& m = instances[static_cast<std::uint32_t>(c.instance)];
     c.life = Life::kPrefilling;
     const auto index = static_cast<std::uint32_t>(c.instance);
-    m.prefillsEnd =
-        std::max(m.prefillsEnd, now) + c.prefill + beside(index, c.prefill, toPrefill(index, c));
+    m.prefillsEnd = std::max(m.prefillsEnd, now) + c.prefill + beside(index, c.prefill, toPrefill(index, c));
     if (placement == "eftxp") {
       const double horizonMs = parameters[Parameter::kUtilisationMs];
       m.used = m.used * detExp(-(static_cast<double>(now - m.usedAt) * 1e-6) / horizonMs) +
