@@ -39,7 +39,8 @@ struct Eftxp {
       const std::int64_t excess = ledger.reservedKv + queue.kvAhead + need - i.spec.kvTokens;
       const bool blocked = excess > 0 && ledger.leased > 0;
       const bool contended = excess > 0 || i.spec.mode != EngineMode::kPrefillFirst;
-      const ModeTerms mode = termsOf(i.spec, view.cluster.latency(i));
+      ModeTerms mode;
+      if (i.spec.mode != EngineMode::kPrefillFirst) mode = termsOf(i.spec, view.cluster.latency(i));
 
       const double u = std::min(mode.cap, utilisation(i, view));
       const double stretch = 1 / std::max(0.001, 1 - u * (1 - mode.rides));

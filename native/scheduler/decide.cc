@@ -208,8 +208,10 @@ Nanos Scheduler::deltaOn(const Call& c, std::uint32_t instance, const Estimate& 
   const Instance& m = cluster_.at(instance);
   const std::int64_t context = m.ledger.context + c.promptTokens + c.predictedTokens / 2;
   const DecodePiece piece = cluster_.latency(m).piece(m.ledger.leased + 1, context);
-  return std::max<Nanos>(0, m.ledger.prefillsEnd - now_) + e.prefill +
-         cluster_.besideDecode(m, e.prefill, newTokens(c, instance)) +
+  Nanos prefill = e.prefill;
+  if (m.spec.mode != EngineMode::kPrefillFirst) [[unlikely]]
+    prefill += cluster_.besideDecode(m, e.prefill, newTokens(c, instance));
+  return std::max<Nanos>(0, m.ledger.prefillsEnd - now_) + prefill +
          roundFine(piece.at(context) * c.predictedTokens);
 }
 
@@ -334,12 +336,15 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
   Instance& m = cluster_.at(c.instance);
   c.state = CallState::kPrefilling;
   m.ledger.lease(c.cost, now_);
-  m.ledger.prefillsEnd += cluster_.besideDecode(m, c.cost.prefill, c.cost.prefillTokens);
   if (config_.feedback == Feedback::kBoundary) {
     m.exact.kvFree -= c.cost.kv;
     m.exact.sequencesFree -= c.cost.sequences;
-    const std::uint32_t takes = m.spec.mode == EngineMode::kChunked ? c.cost.prefillTokens : 1;
-    m.exact.prefillFree -= std::min(m.exact.prefillFree, takes);
+    --m.exact.prefillFree;
+  }
+  if (m.spec.mode != EngineMode::kPrefillFirst) [[unlikely]] {
+    m.ledger.prefillsEnd += cluster_.besideDecode(m, c.cost.prefill, c.cost.prefillTokens);
+    if (m.spec.mode == EngineMode::kChunked)  // tokens, of which one is counted
+      m.exact.prefillFree -= std::min(m.exact.prefillFree, c.cost.prefillTokens - 1);
   }
   const double horizonMs = config_.parameters[Parameter::kUtilisationMs];
   if (tracksUtilisation_) {
@@ -367,7 +372,10 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
 void Scheduler::release(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   Instance& m = cluster_.at(c.instance);
-  if (c.state == CallState::kPrefilling) notePrefilled(c);
+  if (c.state == CallState::kPrefilling) {
+    m.ledger.firstToken(c.cost, now_);
+    if (m.spec.mode != EngineMode::kPrefillFirst) projectPrefills(m);
+  }
   m.ledger.release(c.cost);
   if (c.previousLease != kNoSlot)
     graph_.call(c.previousLease).nextLease = c.nextLease;

@@ -517,15 +517,15 @@ void Scheduler::reject(std::uint32_t slot, RejectReason reason) {
 void Scheduler::prefilled(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   c.state = CallState::kDecoding;
-  notePrefilled(c);
+  Instance& m = cluster_.at(c.instance);
+  m.ledger.firstToken(c.cost, now_);
+  if (m.spec.mode != EngineMode::kPrefillFirst) projectPrefills(m);
   touch(c.instance);
 }
 
-void Scheduler::notePrefilled(const Call& c) {
-  Instance& m = cluster_.at(c.instance);
-  Ledger& ledger = m.ledger;
-  ledger.firstToken(c.cost, now_);
-  ledger.prefillsEnd += cluster_.besideDecode(m, ledger.unprefilledWork, ledger.unprefilledTokens);
+/// After a first token: the prefills that are left go on beside decode.
+void Scheduler::projectPrefills(Instance& m) {
+  m.ledger.prefillsEnd += cluster_.besideDecode(m, m.ledger.unprefilledWork, m.ledger.unprefilledTokens);
 }
 
 void Scheduler::startTimer(Nanos due, const Timer& timer) {

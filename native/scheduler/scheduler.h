@@ -176,7 +176,7 @@ class Scheduler {
   void unassign(std::uint32_t slot);
   void grant(std::uint32_t slot, LeaseReason reason);
   void release(std::uint32_t slot);
-  void notePrefilled(const Call& c);
+  void projectPrefills(Instance& m);
   bool hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences) const;
   bool gateOpen(std::uint32_t instance);
   bool nothingWaits(std::uint32_t instance) const {

@@ -14,6 +14,7 @@ std::uint32_t leftOf(const EngineCall& call, const PrefillChunk& chunk) {
 void Chunked::reset() {
   chunks_.clear();
   calls_.clear();
+  prefilled_.clear();
   over_ = closed_ = opened_ = false;
 }
 
@@ -59,6 +60,7 @@ void Chunked::schedule(EngineBatch& b) {
 
 void Chunked::advance(EngineBatch& b, Nanos t) {
   opened_ = false;
+  prefilled_.clear();
   const bool woken = b.wake == t;
   const std::int64_t k = b.event == t ? eventIterations_ : wakeIterations_;
   b.wake = kNever;
@@ -87,8 +89,10 @@ void Chunked::endChunks(EngineBatch& b) {
   const std::size_t last = chunks_.size() - 1;
   const bool cut = leftOf(calls_[last], chunks_[last]) > 0;
   for (std::size_t i = 0; i < chunks_.size() - (cut ? 1 : 0); ++i) {
+    prefilled_.push_back(calls_[i]);
     if (b.endPrefill(calls_[i])) b.join(calls_[i]);
   }
+  b.prefilled = prefilled_;
   if (cut) {
     chunks_.front() = chunks_[last];
     calls_.front() = calls_[last];

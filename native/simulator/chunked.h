@@ -53,9 +53,10 @@ class Chunked {
   std::int64_t wakeIterations_ = 0;
   /// The iteration in progress; between an advance and the settle that follows only the prefill that was cut.
   std::vector<PrefillChunk> chunks_;
-  std::vector<EngineCall> calls_;  ///< theirs
-  bool over_ = false;              ///< stands at the end of its composition
-  bool closed_ = false;            ///< prefillFree was 0
+  std::vector<EngineCall> calls_;      ///< theirs
+  std::vector<EngineCall> prefilled_;  ///< with the last advance
+  bool over_ = false;                  ///< stands at the end of its composition
+  bool closed_ = false;                ///< prefillFree was 0
   bool opened_ = false;
 };
 

@@ -89,6 +89,7 @@ void DecodeShare::advance(EngineBatch& b, Nanos t) {
   }
   if (prefillEnd_ == t) {
     active_ = false;
+    b.prefilled = {&call_, 1};
     prefillEnd_ = kNever;
     const bool decodes = b.endPrefill(call_);
     if (!between) {

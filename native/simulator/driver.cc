@@ -349,15 +349,20 @@ void Driver::workflowEnded(std::uint32_t index, Nanos t) {
   if (!w.aborted || w.inFlight == 0) truth_.close(index);
 }
 
-void Driver::report(std::uint32_t m, Nanos t) {
-  const Engine& engine = engines_[m];
-  check(scheduler_.capacity(t, {m, engine.sequencesFree(), engine.kvFree(), engine.prefillFree(), 1}));
+namespace {
+
+/// Inline: as a function of its own it costs every sweep 1 % more instructions.
+[[gnu::always_inline]] inline Capacity capacityOf(std::uint32_t m, const Engine& engine) {
+  return {m, engine.sequencesFree(), engine.kvFree(), engine.prefillFree(), 1};
 }
 
+}  // namespace
+
 /// A chunked engine says by itself that there is budget again: nothing else would touch its queue.
-void Driver::reportBudgets(Nanos t) {
+[[gnu::noinline]] void Driver::reportBudgets(Nanos t) {
   for (const std::uint32_t m : due_) {
-    if (engines_[m].budgetOpened() && engines_[m].held() > 0) report(m, t);
+    if (engines_[m].budgetOpened() && !engines_[m].empty())
+      check(scheduler_.capacity(t, capacityOf(m, engines_[m])));
   }
 }
 
@@ -366,10 +371,10 @@ void Driver::reportBudgets(Nanos t) {
 void Driver::reportBoundaries(Nanos t) {
   for (const std::uint32_t m : scheduler_.touched()) {
     Engine& engine = engines_[m];
-    if (engine.held() == 0 || engine.wakePending() || engine.budgetOpened())
+    if (engine.empty() || engine.wakePending() || engine.budgetOpened())
       continue;  // the scheduler knows an empty ledger; a wake lies ahead; it has reported
     if (engine.atBoundaryOrWake(t))
-      report(m, t);
+      check(scheduler_.capacity(t, capacityOf(m, engine)));
     else
       engineNext_.set(m, engine.next());
   }
@@ -378,8 +383,8 @@ void Driver::reportBoundaries(Nanos t) {
   // reports.
   for (std::uint32_t m = 0; m < engines_.size(); ++m) {
     Engine& engine = engines_[m];
-    if (scheduler_.cluster().at(m).touched || engine.held() == 0 || !engine.standsAt(t)) continue;
-    if (engine.atBoundaryOrWake(t)) report(m, t);
+    if (scheduler_.cluster().at(m).touched || engine.empty() || !engine.standsAt(t)) continue;
+    if (engine.atBoundaryOrWake(t)) check(scheduler_.capacity(t, capacityOf(m, engine)));
   }
 }
 

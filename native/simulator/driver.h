@@ -82,7 +82,6 @@ class Driver {
   void callEnded(std::uint32_t slot, Nanos t);
   void workflowEnded(std::uint32_t index, Nanos t);
   void closeAll(Nanos t);
-  void report(std::uint32_t m, Nanos t);
   void reportBudgets(Nanos t);
   void reportBoundaries(Nanos t);
   void wakeTouched(Nanos t);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "simulator/chunked.h"
@@ -55,7 +56,7 @@ class Engine {
   }
 
   /// The calls whose prefill ended, in the order of their leases.
-  const std::vector<EngineCall>& prefilled() const { return batch_.prefilled; }
+  std::span<const EngineCall> prefilled() const { return batch_.prefilled; }
   const std::vector<EvictedCall>& evicted() const { return batch_.evicted; }  ///< boundary mode only
   const std::vector<EngineCall>& finished() const {
     return batch_.finished;
@@ -72,6 +73,7 @@ class Engine {
   }
 
   bool idle() const { return batch_.idle(); }
+  bool empty() const { return batch_.idle() && batch_.fifoEmpty(); }
   /// True where the engine stands at a boundary at t: it is idle, or an iteration or prefill ends.
   bool standsAt(Nanos t) const {
     return onMode([&](const auto& mode) { return mode.standsAt(batch_, t); });

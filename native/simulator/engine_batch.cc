@@ -19,6 +19,7 @@ void EngineBatch::reset(const InstanceSpec& instance, const LatencyModel& model,
   spec = instance;
   latency = &model;
   options = engineOptions;
+  firstTokens = options.firstToken == FirstToken::kFromPrefill ? 1 : 0;
   fifo.clear();
   fifoHead = 0;
   slots_.clear();
@@ -36,7 +37,7 @@ void EngineBatch::reset(const InstanceSpec& instance, const LatencyModel& model,
 }
 
 void EngineBatch::join(const EngineCall& call) {
-  const std::uint32_t first = firstTokens();
+  const std::uint32_t first = firstTokens;
   const std::int64_t freeSteps = call.kv - call.promptTokens - first;  // until the reservation is used up
   std::uint32_t index;
   if (freeSlots_.empty()) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/heap.h"
@@ -69,11 +70,10 @@ struct EngineBatch {
     return running + prefilling + static_cast<std::uint32_t>(fifo.size() - fifoHead);
   }
   bool idle() const { return running == 0 && prefilling == 0; }
-  /// The first token is out: notes it, and the end of a call that had no more to emit. True where it has.
+  /// The prefill of a call ends: notes the end of a call that has no more to emit. True where it has.
   bool endPrefill(const EngineCall& call) {
-    prefilled.push_back(call);
     batchChanged = true;
-    if (call.outputTokens > firstTokens()) return true;
+    if (call.outputTokens > firstTokens) return true;
     --prefilling;
     kvUsed -= call.kv;
     finished.push_back(call);
@@ -101,7 +101,7 @@ struct EngineBatch {
   }
 
   void clearReports() {
-    prefilled.clear();
+    prefilled = {};
     finished.clear();
     if (!evicted.empty()) evicted.clear();
     if (!overflowed.empty()) overflowed.clear();
@@ -122,6 +122,7 @@ struct EngineBatch {
   InstanceSpec spec;
   const LatencyModel* latency = nullptr;
   EngineOptions options;
+  std::uint32_t firstTokens = 1;  ///< that a prefill emits
 
   std::vector<EngineCall> fifo;
   std::size_t fifoHead = 0;
@@ -138,13 +139,12 @@ struct EngineBatch {
   Nanos busy = 0;        ///< time spent in prefills and iterations so far
 
   // What happened with the last advance.
-  std::vector<EngineCall> prefilled;
+  std::span<const EngineCall> prefilled;  ///< kept by the mode
   std::vector<EvictedCall> evicted;
   std::vector<EngineCall> finished;
   std::vector<EngineCall> overflowed;
 
  private:
-  std::uint32_t firstTokens() const { return options.firstToken == FirstToken::kFromPrefill ? 1 : 0; }
   std::int64_t contextOf(const Running& r) const { return r.contextAtJoin + iteration - r.joinIteration; }
   std::int64_t kvOf(const Running& r) const;
   void leave(std::uint32_t index);

@@ -4,11 +4,17 @@
 
 namespace laxity {
 
+/// The time of k iterations that the batch has committed, from `context` on.
+void PrefillFirst::noteTime(EngineBatch& b, std::int64_t context, std::int64_t k) {
+  clock_.commit(context, b.running, k);
+  if (k > 0 && b.context >= clock_.piece.contextEnd) clock_.piece = b.latency->piece(b.running, b.context);
+}
+
 /// Makes k iterations of the segment part of its committed past.
 void PrefillFirst::commit(EngineBatch& b, std::int64_t k) {
-  clock_.commit(b.context, b.running, k);
+  const std::int64_t context = b.context;
   b.commit(k);
-  if (k > 0 && b.context >= clock_.piece.contextEnd) clock_.piece = b.latency->piece(b.running, b.context);
+  noteTime(b, context, k);
 }
 
 /// Finds the next iteration after which something changes: a finish, an overrun, full KV, the end of a linear
@@ -35,22 +41,27 @@ void PrefillFirst::advance(EngineBatch& b, Nanos t) {
     if (b.event != t) return;
     b.busy += t - prefillStart_;
     b.event = kNever;
+    b.prefilled = {&call_, 1};
     if (b.endPrefill(call_)) b.join(call_);
     b.evictUntilFits();
     return;
   }
   if (b.event != t && !woken) return;
-  commit(b, k);
   if (b.event != t) {
+    commit(b, k);
     schedule(b);
     return;
   }
+  const std::int64_t context = b.context;
+  b.commit(k);
   b.endIteration();
   b.evictUntilFits();
-  if (b.batchChanged)
+  if (b.batchChanged) {  // the segment is over, and nobody asks for its sum again
     b.busy += t - clock_.start;
-  else
+  } else {
+    noteTime(b, context, k);
     schedule(b);
+  }
 }
 
 /// Where an iteration ends at t, commits up to it, so that the KV counts are those of t; else wakes at the

@@ -34,6 +34,7 @@ class PrefillFirst {
   }
   bool reach(EngineBatch& b, Nanos t);
   void commit(EngineBatch& b, std::int64_t k);
+  void noteTime(EngineBatch& b, std::int64_t context, std::int64_t k);
   void schedule(EngineBatch& b);
 
   Iterations clock_;
