@@ -1,3 +1,4 @@
+import type { EngineMode } from './cluster/modes.ts'
 import { loadAddon } from './load-addon.ts'
 import type { PlacementFailure, PlacementFunction } from './scheduler/placement.ts'
 
@@ -228,7 +229,11 @@ export interface NativeInstance {
   model: number
   kvTokens: number
   maxSequences: number
-  mode: 'prefill-first'
+  mode: EngineMode
+  /** Mode `chunked`: tokens of an iteration's budget; else 0. */
+  chunkTokens: number
+  /** Mode `decode-share`: speed of decode beside a prefill, in thousandths; else 0. */
+  decodeShare: number
   /** Tiers of its prefix cache, the fastest (GPU memory, 0 ms) first; left out = none. */
   prefixCache?: { tokens: number; msPerToken: number }[]
 }

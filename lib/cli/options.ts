@@ -36,6 +36,8 @@ export interface Flags {
   placementSeed?: unknown
   migrate?: boolean
   mode?: string
+  chunkTokens?: unknown
+  decodeShare?: unknown
   knowledge?: string
   template?: string
   feedback?: string
@@ -87,7 +89,12 @@ export function addRunFlags(command: Command): Command {
     )
     .option('--placement-seed <n>', 'seed of placements that draw (default: 1)', numeric)
     .option('--migrate', 'waiting calls may move to an instance that would finish them much sooner')
-    .option('--mode <name>', 'engine mode: prefill-first')
+    .option(
+      '--mode <name>',
+      'engine mode of every instance: prefill-first, chunked, decode-share (default: its own)',
+    )
+    .option('--chunk-tokens <n>', 'chunked: tokens of an iteration (default: 512)', numeric)
+    .option('--decode-share <n>', 'decode-share: speed of decode beside a prefill (default: 0.5)', numeric)
     .option(
       '--knowledge <kind>',
       'online, template, declared or oracle (default: template where there is one)',
@@ -142,6 +149,7 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
   const { placementSeed, migrate } = flags
   const { prefixCache, error } = flags
   const { latency, model, gpu, tp } = flags
+  const { chunkTokens, decodeShare } = flags
   const options: Partial<Record<keyof RunOptions, unknown>> = {
     rate,
     arrivals,
@@ -153,6 +161,8 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
     placementSeed,
     migrate,
     mode,
+    chunkTokens,
+    decodeShare,
     knowledge,
     template,
     feedback,

@@ -17,13 +17,15 @@ export function bindCluster(cluster: ResolvedCluster, trace: TraceTable): Native
   const problems = new Problems()
   const modelOf = modelIds(cluster, trace, used)
   const instances = cluster.instances.map((instance): NativeInstance => {
-    const { latency, kvTokens, maxSequences, mode, prefixCache } = instance
+    const { latency, kvTokens, maxSequences, mode, chunkTokens, decodeShare, prefixCache } = instance
     return {
       latency,
       model: modelOf(instance.model),
       kvTokens,
       maxSequences,
       mode,
+      chunkTokens,
+      decodeShare,
       ...(prefixCache.length > 0 && { prefixCache: prefixCache.map((tier) => ({ ...tier })) }),
     }
   })

@@ -108,6 +108,10 @@ function checkInstance(
     const message = 'Slower tiers need a first one: give `prefixCacheTokens` too'
     problems.add('ERR_LAXITY_FIELD', message, `${where}.prefixCacheTiers`)
   }
+  for (const [field, mode] of Object.entries(MODE_OF_FIELD)) {
+    if (instance[field] === undefined || instance.mode === mode) continue
+    problems.add('ERR_LAXITY_FIELD', `\`${field}\` needs \`mode\` "${mode}"`, `${where}.${field}`)
+  }
   if (role === 'prefill' || role === 'decode') {
     const message = `Role "${role}" is not supported yet: only unified instances can be simulated`
     problems.add('ERR_LAXITY_FIELD', message, `${where}.role`)
@@ -179,6 +183,8 @@ function checkKnots(prefill: unknown, where: string, problems: Problems): void {
   }
 }
 
+const MODE_OF_FIELD = { chunkTokens: 'chunked', decodeShare: 'decode-share' }
+
 const INSTANCE_FIELDS = [
   'gpu',
   'latency',
@@ -194,6 +200,8 @@ const INSTANCE_FIELDS = [
   'precision',
   'kvPrecision',
   'calibration',
+  'chunkTokens',
+  'decodeShare',
 ]
 const LATENCY_FIELDS = [
   'kind',

@@ -1,4 +1,5 @@
 import type { HardwareConfig } from '../model/config.ts'
+import type { EngineMode } from './modes.ts'
 
 /** Service times by formula, in milliseconds. */
 export interface ConstantLatency {
@@ -59,8 +60,12 @@ export interface InstanceConfig {
   kvTokens?: number | undefined
   /** Largest number of running sequences; default 256. */
   maxSequences?: number | undefined
-  /** How the engine mixes prefill and decode; `prefill-first` is the default and the only mode so far. */
-  mode?: 'prefill-first' | undefined
+  /** How the engine mixes prefill and decode; default `prefill-first`. */
+  mode?: EngineMode | undefined
+  /** Mode `chunked`: tokens of an iteration's budget, decodes included; default 512. */
+  chunkTokens?: number | undefined
+  /** Mode `decode-share`: speed of decode beside a prefill, which gets the rest; steps of 0.001, default 0.5. */
+  decodeShare?: number | undefined
   /** Only `unified` so far. */
   role?: 'unified' | 'prefill' | 'decode' | undefined
   /** Prefix cache in GPU memory, tokens, beside the KV cache of running calls; default 0 = none. */

@@ -3,8 +3,9 @@ import type { NativeLatency } from '../native.ts'
 import type { Modelled } from './calibrated.ts'
 import type { ClusterConfig, InstanceConfig, LatencyConfig, ProfileLatency } from './config.ts'
 import { findGpu } from './gpus.ts'
+import { type ModeFields, modeFields } from './modes.ts'
 
-export interface ResolvedInstance {
+export interface ResolvedInstance extends Readonly<ModeFields> {
   /** For tables and results: the GPU's or latency's name. */
   readonly label: string
   /** Index into `latencies`. */
@@ -13,7 +14,6 @@ export interface ResolvedInstance {
   readonly model: string | undefined
   readonly kvTokens: number
   readonly maxSequences: number
-  readonly mode: 'prefill-first'
   /** Tiers, GPU memory first; empty = no prefix cache. */
   readonly prefixCache: readonly { tokens: number; msPerToken: number }[]
   /** How far its measured profile reaches; undefined where it has none. */
@@ -56,7 +56,7 @@ export function resolveCluster(
         model: entry.model,
         kvTokens: model.kvTokens ?? entry.kvTokens!,
         maxSequences: entry.maxSequences ?? DEFAULT_SEQUENCES,
-        mode: entry.mode ?? 'prefill-first',
+        ...modeFields(entry.mode, entry.chunkTokens, entry.decodeShare),
         prefixCache: prefixCache(entry),
         ...(coverage !== undefined && { coverage }),
       }
@@ -74,7 +74,7 @@ export function resolveCluster(
       model: entry.model,
       kvTokens: entry.kvTokens ?? gpu!.kvTokens,
       maxSequences: entry.maxSequences ?? gpu?.maxSequences ?? DEFAULT_SEQUENCES,
-      mode: entry.mode ?? 'prefill-first',
+      ...modeFields(entry.mode, entry.chunkTokens, entry.decodeShare),
       prefixCache: prefixCache(entry),
     }
     for (let n = 0; n < (entry.count ?? 1); n++) instances.push(instance)

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { hardwareFields } from '../model/schema.ts'
 import type { ClusterConfig } from './config.ts'
 import { LIMITS } from './limits.ts'
+import { ENGINE_MODES } from './modes.ts'
 
 // Every message is the X of "Expected X for `field`": problems.ts of this folder completes the sentence.
 
@@ -76,7 +77,16 @@ const instance = z.strictObject(
       .optional()
       .describe('KV cache in tokens; required with `latency`; with `tp` default: what fits.'),
     maxSequences: whole(1, LIMITS.sequences).optional().describe('Running sequences; default 256.'),
-    mode: z.literal('prefill-first', '"prefill-first"').optional(),
+    mode: z
+      .enum(ENGINE_MODES, '"prefill-first", "chunked" or "decode-share"')
+      .optional()
+      .describe('How the engine mixes prefill and decode; default prefill-first.'),
+    chunkTokens: whole(1, LIMITS.chunkTokens)
+      .optional()
+      .describe('Mode chunked: tokens of an iteration, decodes included; default 512.'),
+    decodeShare: number(LIMITS.leastDecodeShare, LIMITS.mostDecodeShare)
+      .optional()
+      .describe('Mode decode-share: speed of decode beside a prefill, in steps of 0.001; default 0.5.'),
     role: z.enum(['unified', 'prefill', 'decode'], '"unified", "prefill" or "decode"').optional(),
     prefixCacheTokens: whole(0, LIMITS.prefixTokens)
       .optional()

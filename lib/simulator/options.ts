@@ -1,4 +1,5 @@
 import type { ClusterConfig } from '../cluster/config.ts'
+import type { EngineMode } from '../cluster/modes.ts'
 import type { Arrivals, Binding, Feedback, Knowledge, RateStep } from '../native.ts'
 import type { PlacementFunction } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
@@ -36,7 +37,11 @@ export interface RunOptions {
   /** Further parameters of order and placement by name. */
   parameters?: Record<string, number> | undefined
   /** Engine mode of every instance; default: each instance's own. */
-  mode?: 'prefill-first' | undefined
+  mode?: EngineMode | undefined
+  /** Budget of every instance in mode `chunked`, tokens; default: each instance's own, 512 where it has none. */
+  chunkTokens?: number | undefined
+  /** Decode share of every instance in mode `decode-share`, 0.001 to 0.999; default: each instance's own, else 0.5. */
+  decodeShare?: number | undefined
   /**
    * Tokens of each instance's prefix cache in GPU memory, instead of the cluster's own `prefixCacheTokens`; 0 = no
    * prefix caches at all. Slower tiers stay those of the cluster.
@@ -128,6 +133,8 @@ const RUN_KEYS = [
   'beta',
   'parameters',
   'mode',
+  'chunkTokens',
+  'decodeShare',
   'knowledge',
   'template',
   'feedback',

@@ -1,6 +1,7 @@
 import { bindCluster, checkFits } from '../cluster/bind.ts'
 import type { ClusterConfig } from '../cluster/config.ts'
 import { loadCluster } from '../cluster/load.ts'
+import { type EngineMode, modeFields } from '../cluster/modes.ts'
 import type { LatencyOverrides } from '../cluster/overrides.ts'
 import type { ResolvedCluster } from '../cluster/resolve.ts'
 import { LaxityError } from '../errors.ts'
@@ -54,8 +55,7 @@ export async function prepare(
   let nativeCluster: NativeCluster | undefined
   try {
     nativeCluster = bindCluster(cluster!, trace)
-    if (checked.mode !== undefined)
-      for (const instance of nativeCluster.instances) instance.mode = checked.mode
+    overrideModes(reader, checked, nativeCluster)
     if (checked.prefixCache !== undefined) setPrefixCaches(nativeCluster, checked.prefixCache)
     if (checked.compat !== 'none' && nativeCluster.instances.some(({ prefixCache }) => prefixCache))
       reader.add(`${NOT_COMPAT} prefix caches: set \`prefixCache\` to 0`, 'compat')
@@ -65,6 +65,30 @@ export async function prepare(
   }
   problems.throwIfAny()
   return { native, trace, cluster: cluster!, nativeCluster: nativeCluster!, run, tenants }
+}
+
+/** Options that override what the instances say, and what goes with what. */
+function overrideModes(reader: OptionReader, checked: CheckedOptions, cluster: NativeCluster): void {
+  const { chunkTokens, decodeShare } = checked
+  for (const instance of cluster.instances) {
+    const own = instance.mode
+    const fields = modeFields(
+      checked.mode ?? own,
+      chunkTokens ?? (own === 'chunked' ? instance.chunkTokens : undefined),
+      decodeShare ?? (own === 'decode-share' ? instance.decodeShare / 1000 : undefined),
+    )
+    Object.assign(instance, fields)
+  }
+  const has = (mode: EngineMode) => cluster.instances.some((instance) => instance.mode === mode)
+  if (chunkTokens !== undefined && !has('chunked')) {
+    reader.add('`chunkTokens` needs engine mode "chunked", and no instance has it', 'chunkTokens')
+  }
+  if (decodeShare !== undefined && !has('decode-share')) {
+    reader.add('`decodeShare` needs engine mode "decode-share", and no instance has it', 'decodeShare')
+  }
+  if (checked.compat !== 'none' && (has('chunked') || has('decode-share'))) {
+    reader.add(`\`compat\` "${checked.compat}" needs engine mode "prefill-first"`, 'compat')
+  }
 }
 
 async function readCluster(reader: OptionReader): Promise<ResolvedCluster | undefined> {

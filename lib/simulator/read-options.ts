@@ -1,3 +1,5 @@
+import { LIMITS } from '../cluster/limits.ts'
+import { ENGINE_MODES, type EngineMode } from '../cluster/modes.ts'
 import { describe, quote } from '../errors.ts'
 import type { Arrivals, Binding, Feedback, Knowledge } from '../native.ts'
 import { hint } from '../report/near.ts'
@@ -23,7 +25,9 @@ export interface CheckedOptions {
   placementFunction: PlacementFunction | undefined
   /** Without alpha. */
   parameters: Record<string, number>
-  mode: 'prefill-first' | undefined
+  mode: EngineMode | undefined
+  chunkTokens: number | undefined
+  decodeShare: number | undefined
   knowledge: Knowledge | undefined
   template: 'mean' | 'pessimistic'
   feedback: Feedback
@@ -89,7 +93,14 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
     policy,
     placementFunction: typeof placement === 'function' ? (placement as PlacementFunction) : undefined,
     parameters: readParameters(reader, registry),
-    mode: reader.oneOf('mode', ['prefill-first'] as const, undefined),
+    mode: reader.oneOf('mode', ENGINE_MODES, undefined),
+    chunkTokens: reader.whole('chunkTokens', undefined, 1, LIMITS.chunkTokens),
+    decodeShare: reader.number(
+      'decodeShare',
+      undefined,
+      `a number from ${LIMITS.leastDecodeShare} to ${LIMITS.mostDecodeShare}`,
+      (value) => value >= LIMITS.leastDecodeShare && value <= LIMITS.mostDecodeShare,
+    ),
     knowledge: reader.oneOf('knowledge', KNOWLEDGE, undefined),
     template: reader.oneOf('template', ['mean', 'pessimistic'] as const, 'mean' as const),
     feedback,

@@ -213,7 +213,9 @@ bool readInstances(Napi::Object from, std::vector<InstanceSpec>* out) {
         !readInteger(item, "latency", 0, 65535, &spec.latency) ||
         !readInteger(item, "model", 0, 65535, &spec.model) ||
         !readInteger(item, "kvTokens", 1, static_cast<double>(kMaxKvTokens), &spec.kvTokens) ||
-        !readInteger(item, "maxSequences", 1, kMaxSequences, &spec.maxSequences)) {
+        !readInteger(item, "maxSequences", 1, kMaxSequences, &spec.maxSequences) ||
+        !readInteger(item, "chunkTokens", 0, kMaxChunkTokens, &spec.chunkTokens) ||
+        !readInteger(item, "decodeShare", 0, kDecodeShareUnit - 1, &spec.decodeShare)) {
       return false;
     }
     spec.mode = static_cast<EngineMode>(mode);

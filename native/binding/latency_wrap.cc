@@ -124,8 +124,9 @@ Napi::Value LatencyWrap::mixed(const Napi::CallbackInfo& info) {
   }
   PrefillLoad load;
   if (given[2] > 0) load.add(given[2], given[3]);
-  const Nanos time = model_.mixed(static_cast<std::uint32_t>(wholeTokens(given[0])), wholeTokens(given[1]),
-                                  load, static_cast<std::uint32_t>(wholeTokens(given[4])));
+  const Nanos time =
+      model_.mixedTime(static_cast<std::uint32_t>(wholeTokens(given[0])), wholeTokens(given[1]), load,
+                       static_cast<std::uint32_t>(wholeTokens(given[4])));
   return Napi::Number::New(info.Env(), toMs(time));
 }
 

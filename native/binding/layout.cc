@@ -84,7 +84,9 @@ Napi::Object eventLayout(Napi::Env env) {
       .field<EngineMode>("mode", offsetof(InstanceEvent, spec.mode))
       .field<std::uint16_t>("model", offsetof(InstanceEvent, spec.model))
       .field<std::uint16_t>("latency", offsetof(InstanceEvent, spec.latency))
+      .field<std::uint16_t>("decodeShare", offsetof(InstanceEvent, spec.decodeShare))
       .field<std::uint32_t>("maxSequences", offsetof(InstanceEvent, spec.maxSequences))
+      .field<std::uint32_t>("chunkTokens", offsetof(InstanceEvent, spec.chunkTokens))
       .field<std::int64_t>("kvTokens", offsetof(InstanceEvent, spec.kvTokens));
   Kind(kinds, "firstToken", EventKind::kFirstToken).attempt(0);
   Kind(kinds, "progress", EventKind::kProgress).attempt(0).LAXITY_FIELD(Progress, tokens);

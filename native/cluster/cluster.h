@@ -1,8 +1,8 @@
 // The instances, grouped into hardware classes that share every estimate.
 //
-// A class is (role, mode, model, latency, sequences, KV). Inside a class t_comp is constant, so the instance
-// with the least outstanding work is the best of it for every score that falls with that work: one tournament
-// tree per class.
+// A class is (role, mode and its budget or share, model, latency, sequences, KV). Inside a class t_comp is
+// constant, so the instance with the least outstanding work is the best of it for every score that falls with
+// that work: one tournament tree per class.
 #pragma once
 
 #include <cstdint>
@@ -63,12 +63,20 @@ class Cluster {
     if (m.accepts()) classes_[m.hardwareClass].work.set(m.memberIndex, load(m));
   }
 
+  /// How much later than alone prefills worth `work` and `tokens` end on m, since the sequences that decode
+  /// there now go on beside them; at most 2.4 hours. Prefill-first: 0. Decode-share: work * s / (1 - s).
+  /// Chunked: one decode iteration of the running sequences for every b - running tokens begun.
+  Nanos besideDecode(const Instance& m, Nanos work, std::int64_t tokens) const {
+    return m.spec.mode == EngineMode::kPrefillFirst || m.ledger.running() == 0 ? 0 : delay(m, work, tokens);
+  }
+
   /// Instances by ascending (tie, slot): the order in which equal choices are made.
   const std::vector<std::uint32_t>& byTie() const { return byTie_; }
 
  private:
   std::uint32_t classOf(const InstanceSpec& spec);
   void reindex(HardwareClass& k);
+  Nanos delay(const Instance& m, Nanos work, std::int64_t tokens) const;
 
   std::vector<LatencyModel> latencies_;
   std::uint64_t tieSeed_;

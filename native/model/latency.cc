@@ -84,8 +84,8 @@ DecodePiece LatencyModel::pieceFromTable(std::uint32_t batch, std::int64_t conte
   return kind_ == Kind::kRoofline ? roofline_->piece(batch) : profile_->piece(batch, context);
 }
 
-Nanos LatencyModel::mixed(std::uint32_t batch, std::int64_t context, const PrefillLoad& prompts,
-                          std::uint32_t samples) const {
+Nanos LatencyModel::mixedTime(std::uint32_t batch, std::int64_t context, const PrefillLoad& prompts,
+                              std::uint32_t samples) const {
   if (kind_ == Kind::kRoofline) return roofline_->mixed(batch, context, prompts, samples);
   FineSum fine = batch > 0 ? piece(batch, context).at(context) : 0;
   if (prompts.fresh > 0) {
@@ -109,6 +109,40 @@ Nanos LatencyModel::prefillFromKnots(std::uint32_t newTokens) const {
   const FineSum rise = (FineSum{edge.time - below.time} << kFineBits) * (newTokens - below.tokens) /
                        (edge.tokens - below.tokens);
   return below.time + roundFine(rise);
+}
+
+MixedPiece LatencyModel::mixed(std::uint32_t batch, std::int64_t context,
+                               std::span<const PrefillChunk> chunks) const {
+  MixedPiece mixed{batch > 0 ? piece(batch, context) : DecodePiece{0, 0, kUnbounded}, kUnbounded};
+  if (chunks.empty()) return mixed;
+  if (kind_ == Kind::kRoofline) {
+    PrefillLoad prompts;
+    for (const PrefillChunk& c : chunks)
+      prompts.add(c.newTokens, std::int64_t{c.cachedTokens} + c.doneTokens);
+    const auto samples = batch + static_cast<std::uint32_t>(chunks.size());
+    const FineSum time = FineSum{roofline_->mixed(batch, context, prompts, samples)} << kFineBits;
+    return {{static_cast<Fine>(std::min(time, FineSum{INT64_MAX})), 0, kUnbounded}, 1};
+  }
+  FineSum sum = mixed.decode.base;
+  for (const PrefillChunk& chunk : chunks) {
+    const std::uint32_t will = chunk.doneTokens + chunk.newTokens;
+    if (kind_ == Kind::kProfile) {
+      sum += FineSum{profile_->prefill(chunk.newTokens, chunk.cachedTokens + chunk.doneTokens)} << kFineBits;
+      mixed.iterations = 1;
+    } else if (kind_ == Kind::kKnots) {
+      const Nanos before = chunk.doneTokens > 0 ? prefillFromKnots(chunk.doneTokens) : 0;
+      sum += FineSum{prefillFromKnots(will) - before} << kFineBits;
+      mixed.iterations = 1;
+    } else {
+      sum += FineSum{prefillPerToken_} * chunk.newTokens;
+      if (chunk.doneTokens > 0 || prefillBase_ == 0) continue;
+      sum += prefillBase_;
+      mixed.iterations = 1;
+    }
+  }
+  const FineSum least = FineSum{1} << kFineBits;
+  mixed.decode.base = static_cast<Fine>(std::clamp(sum, least, FineSum{INT64_MAX}));
+  return mixed;
 }
 
 Nanos LatencyModel::decodeAcross(std::int64_t context, std::int64_t steps) const {

@@ -288,7 +288,10 @@ Nanos Scheduler::deltaOn(const Call& c, std::uint32_t instance, const Estimate& 
   const Instance& m = cluster_.at(instance);
   const std::int64_t context = m.ledger.context + c.promptTokens + c.predictedTokens / 2;
   const DecodePiece piece = cluster_.latency(m).piece(m.ledger.leased + 1, context);
-  return std::max<Nanos>(0, m.ledger.prefillsEnd - now_) + e.prefill +
+  Nanos prefill = e.prefill;
+  if (m.spec.mode != EngineMode::kPrefillFirst) [[unlikely]]
+    prefill += cluster_.besideDecode(m, e.prefill, c.hasCached ? newTokens(c, instance) : c.promptTokens);
+  return std::max<Nanos>(0, m.ledger.prefillsEnd - now_) + prefill +
          roundFine(piece.at(context) * c.timedTokens);
 }
 
@@ -421,8 +424,8 @@ void Scheduler::assign(std::uint32_t slot, std::uint32_t instance) {
     tokens = newTokens(c, instance);
   }
   c.instance = instance;
-  c.cost = {e.exec,      e.prefill, kvNeed(c), std::int64_t{c.promptTokens} + c.predictedTokens / 2,
-            c.sequences, tokens};
+  const std::int64_t context = std::int64_t{c.promptTokens} + c.predictedTokens / 2;
+  c.cost = {e.exec, e.prefill, kvNeed(c), context, c.sequences, tokens};
   m.ledger.assign(c.cost);
   cluster_.workChanged(instance);
 }
@@ -446,6 +449,11 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
     m.exact.kvFree -= c.cost.kv;
     m.exact.sequencesFree -= c.cost.sequences;
     --m.exact.prefillFree;
+  }
+  if (m.spec.mode != EngineMode::kPrefillFirst) [[unlikely]] {
+    m.ledger.prefillsEnd += cluster_.besideDecode(m, c.cost.prefill, c.cost.prefillTokens);
+    if (m.spec.mode == EngineMode::kChunked)  // tokens, of which one is counted
+      m.exact.prefillFree -= std::min(m.exact.prefillFree, c.cost.prefillTokens - 1);
   }
   const double horizonMs = config_.parameters[Parameter::kUtilisationMs];
   if (tracksUtilisation_) {
@@ -476,6 +484,7 @@ void Scheduler::release(std::uint32_t slot) {
   if (c.state == CallState::kPrefilling) {
     m.ledger.firstToken(c.cost, now_);
     if (tracksBacklog_) m.backlog.firstToken(c.cost);
+    if (m.spec.mode != EngineMode::kPrefillFirst) projectPrefills(m);
   }
   m.ledger.release(c.cost);
   if (c.previousLease != kNoSlot)
@@ -495,7 +504,7 @@ bool Scheduler::hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t
            kv <= m.exact.kvFree + limit - m.spec.kvTokens;
   }
   return m.ledger.leased + sequences <= m.spec.maxSequences + config_.lookahead &&
-         m.ledger.reservedKv + kv <= limit && m.ledger.unprefilled < 1 + config_.lookahead;
+         m.ledger.reservedKv + kv <= limit && prefillGateOpen(m);
 }
 
 /// Whether the instance may be considered now. An empty ledger is an idle engine: its capacity is known
@@ -505,7 +514,8 @@ bool Scheduler::gateOpen(std::uint32_t instance) {
   Instance& m = cluster_.at(instance);
   if (m.exact.at == now_) return true;
   if (m.ledger.leased > 0) return false;
-  m.exact = {now_, m.spec.kvTokens, m.spec.maxSequences, 1};
+  const std::uint32_t prefills = m.spec.mode == EngineMode::kChunked ? m.spec.chunkTokens : 1;
+  m.exact = {now_, m.spec.kvTokens, m.spec.maxSequences, prefills};
   return true;
 }
 
@@ -534,7 +544,7 @@ void Scheduler::serve(std::span<const std::uint32_t> instances) {
       const Call& c = graph_.call(slot);
       // Strict head of line: a call that does not fit holds back the less urgent ones.
       if (!hasCredit(instance, c.cost.kv, c.cost.sequences)) break;
-      const LeaseReason reason = m.ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
+      const LeaseReason reason = looksAhead(m) ? LeaseReason::kLookahead : LeaseReason::kBestScore;
       dequeue(slot);
       grant(slot, reason);
     }
@@ -595,7 +605,7 @@ bool Scheduler::leaseFromShared(std::uint16_t model) {
   if (chosen == kNoSlot) return false;
   queue.removeAt(c.heapPosition,
                  [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
-  const bool ahead = cluster_.at(chosen).ledger.unprefilled > 0;
+  const bool ahead = looksAhead(cluster_.at(chosen));
   assign(slot, chosen);
   grant(slot, ahead ? LeaseReason::kLookahead : LeaseReason::kBestScore);
   // The queue has another head: whoever had no room for the old one is a candidate again.

@@ -123,7 +123,12 @@ Status Scheduler::capacity(Nanos t, const Capacity& e) {
   if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kCapacity)) r->capacity = e;
   // A sample never closes the gate: the ledger's own accounting comes first (CONTRACT 6).
-  if (e.exact != 0) cluster_.at(e.instance).exact = {t, e.kvFree, e.sequencesFree, e.prefillFree};
+  if (e.exact == 0) return Status::kOk;
+  Instance& m = cluster_.at(e.instance);
+  // A prefill in progress leaves budget at last: no other event tells. It stays open until the next lease.
+  const bool opens = m.spec.mode == EngineMode::kChunked && m.exact.prefillFree == 0 && e.prefillFree > 0;
+  m.exact = {t, e.kvFree, e.sequencesFree, e.prefillFree};
+  if (opens) touch(e.instance);
   return Status::kOk;
 }
 

@@ -570,9 +570,16 @@ void Scheduler::reject(std::uint32_t slot, RejectReason reason) {
 void Scheduler::prefilled(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   c.state = CallState::kDecoding;
-  cluster_.at(c.instance).ledger.firstToken(c.cost, now_);
-  if (tracksBacklog_) cluster_.at(c.instance).backlog.firstToken(c.cost);
+  Instance& m = cluster_.at(c.instance);
+  m.ledger.firstToken(c.cost, now_);
+  if (tracksBacklog_) m.backlog.firstToken(c.cost);
+  if (m.spec.mode != EngineMode::kPrefillFirst) projectPrefills(m);
   touch(c.instance);
+}
+
+/// After a first token: the prefills that are left go on beside decode.
+void Scheduler::projectPrefills(Instance& m) {
+  m.ledger.prefillsEnd += cluster_.besideDecode(m, m.ledger.unprefilledWork, m.ledger.unprefilledTokens);
 }
 
 void Scheduler::startTimer(Nanos due, const Timer& timer) {

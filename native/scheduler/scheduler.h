@@ -184,6 +184,7 @@ class Scheduler {
   void unassign(std::uint32_t slot);
   void grant(std::uint32_t slot, LeaseReason reason);
   void release(std::uint32_t slot);
+  void projectPrefills(Instance& m);
   bool hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences) const;
   bool gateOpen(std::uint32_t instance);
   bool nothingWaits(std::uint32_t instance) const {
@@ -207,8 +208,26 @@ class Scheduler {
   void touchIfRoom(std::uint32_t instance) {
     const Instance& m = cluster_.at(instance);
     if (m.ledger.leased >= m.spec.maxSequences + config_.lookahead) return;
-    if (m.ledger.unprefilled >= 1 + config_.lookahead) return;
+    if (!prefillGateOpen(m)) return;
     touch(instance);
+  }
+  /// The prefill term of the credit (CONTRACT 5), from the ledger. Chunked engines take prompts while the
+  /// tokens still to prefill leave budget for them; in lease mode a prompt counts whole until its first
+  /// token, since its progress is not seen. In boundary mode the exact capacity decides, and its last value
+  /// says whether a chunked engine can have budget before it reports again.
+  bool prefillGateOpen(const Instance& m) const {
+    if (m.spec.mode != EngineMode::kChunked) [[likely]]
+      return m.ledger.unprefilled < 1 + config_.lookahead;
+    if (config_.feedback == Feedback::kBoundary) return m.ledger.leased == 0 || m.exact.prefillFree > 0;
+    return m.ledger.unprefilledTokens + m.ledger.running() <
+           (std::int64_t{1} + config_.lookahead) * m.spec.chunkTokens;
+  }
+  /// Whether the next lease goes beyond what the engine starts at once.
+  bool looksAhead(const Instance& m) const {
+    if (m.spec.mode != EngineMode::kChunked) [[likely]]
+      return m.ledger.unprefilled > 0;
+    return config_.feedback == Feedback::kLease &&
+           m.ledger.unprefilledTokens + m.ledger.running() >= m.spec.chunkTokens;
   }
   void touchSharers(std::uint16_t model);
 

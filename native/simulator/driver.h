@@ -94,6 +94,7 @@ class Driver {
   void callEnded(std::uint32_t slot, Nanos t);
   void workflowEnded(std::uint32_t index, Nanos t);
   void closeAll(Nanos t);
+  void reportBudgets(Nanos t);
   void reportBoundaries(Nanos t);
   void wakeTouched(Nanos t);
   void carryOut(std::span<const Decision> decisions, Nanos t);
@@ -132,6 +133,7 @@ class Driver {
   std::int64_t cachedTokens_ = 0;
   std::vector<Engine> engines_;
   TournamentTree engineNext_;
+  bool chunked_ = false;  ///< some engine is
 
   Status status_ = Status::kOk;
   Nanos nextArrival_ = kNever;

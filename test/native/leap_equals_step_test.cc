@@ -351,13 +351,24 @@ struct Shape {
   bool rejections = false;  ///< some calls fit nowhere
   bool caching = false;     ///< instances have prefix caches
   bool errors = false;      ///< lengths and times are predicted with errors
+  bool modes = false;       ///< chunked and decode-share instances, or a mixture
 };
+
+/// Budgets from below the batch to beyond all prompts, shares from end to end.
+void chooseMode(Random& random, std::uint32_t kind, InstanceSpec* spec) {
+  const std::uint32_t mode = kind == 2 ? random.below(3) : 1 + kind;
+  spec->mode = static_cast<EngineMode>(mode);
+  if (spec->mode == EngineMode::kChunked)
+    spec->chunkTokens = any(random, std::array{1u, 2u, 3u, 5u, 8u, 16u, 33u, 64u, 1000u});
+  if (spec->mode == EngineMode::kDecodeShare)
+    spec->decodeShare = any(random, std::array<std::uint16_t, 9>{1, 3, 125, 333, 500, 600, 750, 997, 999});
+}
 
 constexpr std::uint32_t kCombinations = 4 * 6 * 2 * 4 * 4;
 
 /// `n` walks through all orders, placements, bindings, feedbacks and kinds of knowledge; the rest is random.
 Scenario randomScenario(std::uint32_t n, const Shape& shape) {
-  Random random(0x1ea9 + n, shape.rejections ? 1 : 0);
+  Random random(0x1ea9 + n, (shape.rejections ? 1 : 0) + (shape.modes ? 2 : 0));
   Scenario s;
   RunOptions& o = s.options;
   std::uint32_t combination = n % kCombinations;
@@ -458,6 +469,8 @@ Scenario randomScenario(std::uint32_t n, const Shape& shape) {
     if (o.parameters[Parameter::kOvercommit] < 1) spec.kvTokens = spec.kvTokens * 5 / 4 + 2;
     // Below a call's whole length it is evicted until nothing is left to try, or rejected at once.
     if (shape.rejections && random.below(2) == 0) spec.kvTokens = 1 + largest / 2 + random.below(largest);
+    // Walks through the combinations again with every kind: chunked, decode-share, a mixture of all.
+    if (shape.modes) chooseMode(random, n / kCombinations % 3, &spec);
     s.cluster.instances.push_back(spec);
   }
   for (std::uint32_t m = 0; caching && m < instances; ++m) {
@@ -624,6 +637,27 @@ TEST_SUITE("leaping equals stepping") {
     MESSAGE("calls " << tally.calls << ", rejected " << tally.rejected << ", incomplete workflows "
                      << tally.incomplete);
     CHECK(tally.rejected > 300);
+  }
+
+  TEST_CASE("2304 random scenarios of engines that are chunked, decode-share, or mixed") {
+    Tally tally;
+    std::uint32_t failures = 0;
+    for (std::uint32_t n = 0; n < 3 * kCombinations; ++n) {
+      const std::string difference = compare(randomScenario(n, {.modes = true}), &tally);
+      if (difference.empty()) continue;
+      if (++failures <= 3) {
+        CAPTURE(n);
+        CHECK_MESSAGE(false, difference);
+      }
+    }
+    CHECK(failures == 0);
+    MESSAGE("calls " << tally.calls << ", iterations " << tally.iterations << ", leaping instants "
+                     << tally.instants << ", evictions " << tally.evictions << " + " << tally.hidden
+                     << " hidden, coincidences " << tally.coincidences);
+    CHECK(tally.calls > 30'000);
+    CHECK(tally.evictions > 500);
+    CHECK(tally.hidden > 500);
+    CHECK(tally.coincidences > 5'000);
   }
 
   TEST_CASE("a tool gap that outlives its rejected workflow wakes nobody else") {

@@ -371,10 +371,10 @@ TEST_SUITE("latency model") {
         prompt.context = static_cast<double>(context);
         prompt.samples = batch + 1.0;
         const double whole = closed.iteration(prompt);
-        REQUIRE(std::abs(static_cast<double>(model.mixed(batch, context, prompt.prefill, batch + 1)) -
+        REQUIRE(std::abs(static_cast<double>(model.mixedTime(batch, context, prompt.prefill, batch + 1)) -
                          whole) <= 1 + static_cast<double>(context) * 5e-7);
         PrefillLoad none;
-        REQUIRE(model.mixed(batch, context, none, batch) == roundFine(piece.at(context)));
+        REQUIRE(model.mixedTime(batch, context, none, batch) == roundFine(piece.at(context)));
       }
     }
   }

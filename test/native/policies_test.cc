@@ -363,10 +363,46 @@ struct Naive {
   Nanos unprefilledWork(std::uint32_t m) const {
     return sum(m, false, [](const NaiveCall& c) { return c.life == Life::kPrefilling ? c.prefill : 0; });
   }
+  /// Tokens of the prompt that its prefill computes there.
+  std::int64_t toPrefill(std::uint32_t m, const NaiveCall& c) const {
+    std::int64_t cached = 0;
+    for (const CachedPrefix& p : c.cached) {
+      if (p.instance == m && p.tokens > 0) cached = p.tokens;
+    }
+    return c.prompt - cached;
+  }
+  std::int64_t unprefilledTokens(std::uint32_t m) const {
+    return sum(m, false,
+               [&](const NaiveCall& c) { return c.life == Life::kPrefilling ? toPrefill(m, c) : 0; });
+  }
+  std::int64_t running(std::uint32_t m) const { return leased(m) - unprefilled(m); }
+  bool prefillCredit(std::uint32_t m) const {
+    const InstanceSpec& s = instances[m].spec;
+    if (s.mode != EngineMode::kChunked) return unprefilled(m) < 1 + lookahead;
+    return unprefilledTokens(m) < (1 + std::int64_t{lookahead}) * s.chunkTokens - running(m);
+  }
   bool credit(std::uint32_t m, const NaiveCall& c) const {
     const NaiveInstance& i = instances[m];
     return i.up && leased(m) < i.spec.maxSequences + lookahead && reserved(m) + need(c) <= limit(i.spec) &&
-           unprefilled(m) < 1 + lookahead;
+           prefillCredit(m);
+  }
+  /// By how much decode delays prefills of `work` and `tokens` (CONTRACT 6, 10).
+  Nanos beside(std::uint32_t m, Nanos work, std::int64_t tokens) const {
+    const InstanceSpec& s = instances[m].spec;
+    const std::int64_t decoding = running(m);
+    if (decoding == 0 || s.mode == EngineMode::kPrefillFirst) return 0;
+    if (s.mode == EngineMode::kDecodeShare) {
+      const __int128 slowed = __int128{work} * 1000 / (1000 - s.decodeShare);
+      return static_cast<Nanos>(slowed) - work;
+    }
+    Nanos delay = 0;
+    const DecodePiece piece = latency(m).piece(static_cast<std::uint32_t>(decoding), context(m));
+    const Nanos iteration = roundHalfUp(__int128{piece.base} + __int128{piece.perContext} * context(m));
+    while (tokens > 0) {  // an iteration after the other, each with the same decodes
+      tokens -= std::max<std::int64_t>(1, s.chunkTokens - decoding);
+      delay += iteration;
+    }
+    return delay;
   }
 
   // --- orders (CONTRACT 10, order/*.h)
@@ -377,7 +413,7 @@ struct Naive {
     const DecodePiece piece = latency(m).piece(static_cast<std::uint32_t>(leased(m) + 1), tokens);
     const __int128 perToken = __int128{piece.base} + __int128{piece.perContext} * tokens;
     return std::max<Nanos>(0, instances[m].prefillsEnd - now) + prefillTime +
-           roundHalfUp(perToken * timed(c));
+           beside(m, prefillTime, toPrefill(m, c)) + roundHalfUp(perToken * timed(c));
   }
   /// Larger first. m < 0: in the shared queue.
   NaiveKey keyNow(std::uint32_t index, std::int32_t m, Nanos execThere, Nanos prefillThere) const {
@@ -488,7 +524,7 @@ struct Naive {
   }
   double seconds(Nanos t) const { return static_cast<double>(t) * 1e-9; }
 
-  /// The score of eftxp (policies 4.11, prefill-first).
+  /// The score of eftxp (policies 4.11).
   double eftxp(std::uint32_t index, std::uint32_t m) const {
     const NaiveCall& c = calls[index];
     const NaiveInstance& i = instances[m];
@@ -508,24 +544,34 @@ struct Naive {
         ++behind;
       }
     }
-    const std::int64_t running = leased(m);
+    const std::int64_t nr = leased(m);
+    const bool chunked = i.spec.mode == EngineMode::kChunked;
+    const double share = i.spec.mode == EngineMode::kDecodeShare ? i.spec.decodeShare / 1000.0 : 0;
+    double rr = 0;
+    if (chunked) {
+      const Nanos d0 = roundHalfUp(latency(m).piece(1, 0).base);
+      rr = std::min(1.0, seconds(d0) / seconds(latency(m).prefill(i.spec.chunkTokens, 0)));
+    }
     const std::int64_t excess = reserved(m) + kvAhead + need(c) - i.spec.kvTokens;
     const double horizonMs = parameters[Parameter::kUtilisationMs];
     const double used =
         i.used == 0 ? 0 : i.used * detExp(-(static_cast<double>(now - i.usedAt) * 1e-6 / horizonMs));
-    const double stretch = 1 / (1 - std::min(0.85, used));
+    const bool contended = share > 0 || chunked || excess > 0;
+    const double cap = chunked ? 1 : share > 0 ? 1 - share : 0.85;
+    const double stretch = 1 / std::max(0.001, 1 - std::min(cap, used) * (1 - rr));
     const double current = seconds(std::max<Nanos>(0, i.prefillsEnd - now));
-    const double wait = excess > 0 ? seconds(prefillAhead) : seconds(prefillAll);
+    const double wait = contended ? seconds(prefillAhead) / (1 - share) : seconds(prefillAll);
     double kv = 0;
-    if (excess > 0 && running > 0) {
+    if (excess > 0 && nr > 0) {
       kv = parameters[Parameter::kKvWeight] * static_cast<double>(excess) /
            static_cast<double>(i.spec.kvTokens) * seconds(work(m)) /
            static_cast<double>(std::max<std::int64_t>(1, assigned(m))) * stretch;
     }
     const std::int64_t tokens = context(m) + need(c);
-    const DecodePiece piece = latency(m).piece(static_cast<std::uint32_t>(running + 1), tokens);
+    const DecodePiece piece = latency(m).piece(static_cast<std::uint32_t>(nr + 1), tokens);
     const double perToken = seconds(roundHalfUp(__int128{piece.base} + __int128{piece.perContext} * tokens));
-    const auto others = static_cast<double>(excess > 0 ? running + behind : assigned(m));
+    const double others = contended ? static_cast<double>(nr) * (1 - rr) + static_cast<double>(behind)
+                                    : static_cast<double>(assigned(m));
     const double own = seconds(prefill(m, c));
     return current + wait + kv + own + static_cast<double>(c.predicted) * perToken * stretch +
            parameters[Parameter::kGamma] * own * others;
@@ -842,7 +888,7 @@ struct Naive {
   void firstToken(std::uint32_t i) {
     calls[i].life = Life::kDecoding;
     const auto m = static_cast<std::uint32_t>(calls[i].instance);
-    instances[m].prefillsEnd = now + unprefilledWork(m);
+    instances[m].prefillsEnd = now + unprefilledWork(m) + beside(m, unprefilledWork(m), unprefilledTokens(m));
   }
   void end(std::uint32_t i) {
     NaiveCall& c = calls[i];
@@ -908,7 +954,8 @@ struct Naive {
     NaiveInstance& m = instances[static_cast<std::uint32_t>(c.instance)];
     c.life = Life::kPrefilling;
     tenantEvents.push_back({TenantEvent::kLeased, i, 0});
-    m.prefillsEnd = std::max(m.prefillsEnd, now) + c.prefill;
+    const auto index = static_cast<std::uint32_t>(c.instance);
+    m.prefillsEnd = std::max(m.prefillsEnd, now) + c.prefill + beside(index, c.prefill, toPrefill(index, c));
     if (placement == "eftxp" || placement == "eft" || placement == "eftx" || migrates) {
       const double horizonMs = parameters[Parameter::kUtilisationMs];
       m.used = m.used * detExp(-(static_cast<double>(now - m.usedAt) * 1e-6) / horizonMs) +
@@ -982,6 +1029,7 @@ struct Walk {
   Binding binding = Binding::kAtReveal;
   bool everyInstance = false;  ///< consider all instances at each decide, touched or not
   bool roomy = false;          ///< KV never binds
+  bool modes = false;          ///< engines of all modes
   int steps = 120;
   bool migrates = false;
 };
@@ -1072,6 +1120,13 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
     if (m >= models && random.below(2) == 0)
       i.spec = naive.instances[random.below(m)].spec;  // equal hardware
     if (how.roomy) i.spec.kvTokens = 1'000'000;
+    if (how.modes) {
+      i.spec.mode = static_cast<EngineMode>(random.below(3));
+      i.spec.chunkTokens = i.spec.decodeShare = 0;
+      if (i.spec.mode == EngineMode::kChunked) i.spec.chunkTokens = 1 + random.below(largest);
+      if (i.spec.mode == EngineMode::kDecodeShare)
+        i.spec.decodeShare = static_cast<std::uint16_t>(1 + random.below(999));
+    }
     REQUIRE(scheduler.instance(0, {m, InstanceChange::kAdd, i.spec}) == Status::kOk);
     i.perm = scheduler.cluster().at(m).tie;
     naive.instances.push_back(i);
@@ -1305,6 +1360,22 @@ TEST_SUITE("policies against a naive scheduler") {
     MESSAGE("moves " << tally.moves << ", leases " << tally.leases);
     CHECK(tally.moves > 2'000);
     CHECK(tally.leases > 10'000);
+  }
+
+  TEST_CASE("chunked and decode-share engines: every order with every placement") {
+    Tally tally;
+    for (const auto order : orderNames()) {
+      for (const auto placement : placementNames()) {
+        const bool dynamic = order == "ratio";
+        walkAll({std::string(order), std::string(placement), Binding::kAtReveal, !dynamic, false, true}, 40,
+                &tally);
+        walkAll({std::string(order), std::string(placement), Binding::kAtCredit, true, true, true}, 40,
+                &tally);
+      }
+    }
+    MESSAGE("placements " << tally.placements << ", leases " << tally.leases);
+    CHECK(tally.placements > 60'000);
+    CHECK(tally.leases > 20'000);
   }
 
   TEST_CASE("at-credit: an instance never waits while the head of the queue fits its free KV") {

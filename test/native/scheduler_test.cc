@@ -824,10 +824,18 @@ TEST_SUITE("refusals") {
       s.role = Role::kDecode;
       refused(addAs(3, s), Status::kUnsupported);
       s = spec();
-      s.mode = EngineMode::kChunked;
-      refused(addAs(3, s), Status::kUnsupported);
-      s.mode = EngineMode::kDecodeShare;
-      refused(addAs(3, s), Status::kUnsupported);
+      for (const std::uint32_t budget : {0u, kMaxChunkTokens + 1}) {
+        s.mode = EngineMode::kChunked;
+        s.chunkTokens = budget;
+        refused(addAs(3, s), Status::kBadValue);
+      }
+      for (const std::uint16_t share : {0, 1000, 65535}) {
+        s.mode = EngineMode::kDecodeShare;
+        s.decodeShare = share;
+        refused(addAs(3, s), Status::kBadValue);
+      }
+      s.mode = static_cast<EngineMode>(3);
+      refused(addAs(3, s), Status::kBadValue);
       refused(r.change(t, 3, InstanceChange::kUp), Status::kUnknownInstance);
       refused(r.change(t, kNoSlot, InstanceChange::kDown), Status::kUnknownInstance);
       refused(r.change(t - 1, 0, InstanceChange::kDrain), Status::kClockBackwards);

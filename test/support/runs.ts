@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { ENGINE_MODES, type ModeFields, modeFields } from '../../lib/cluster/modes.ts'
 import {
   type NativeCluster,
   type NativeOutputs,
@@ -68,12 +69,13 @@ export function scenario(seed: number, options: { maxSequences?: number; caching
     decodePerSequenceMs: next() < 0.5 ? 0 : 0.5,
     decodePerContextMs: next() < 0.5 ? 0 : 0.001,
   }))
+  const mode = random(seed + 0x5eed)
   const instances: NativeCluster['instances'] = Array.from({ length: 1 + upTo(4) }, () => ({
     latency: upTo(latencies.length),
     model: 0,
     kvTokens: next() < 0.5 ? 100_000 : 500 + upTo(500),
     maxSequences: options.maxSequences ?? 1 + upTo(8),
-    mode: 'prefill-first',
+    ...engineMode(seed, mode),
   }))
   // Drawn apart, so that the rest of the scenario does not depend on it.
   const other = random(seed + 500_009)
@@ -128,6 +130,14 @@ export function wrong(seed: number): NonNullable<NativeRun['error']> {
     batch: next() * 3,
     seed,
   }
+}
+
+/** By the seed: all prefill-first, all chunked, all decode-share, or each its own. */
+function engineMode(seed: number, next: () => number): ModeFields {
+  const all = Math.floor(seed / 2) % 4
+  const kind = all === 3 ? Math.floor(next() * 3) : all
+  const budget = [4, 16, 64, 512, 4096][Math.floor(next() * 5)]!
+  return modeFields(ENGINE_MODES[kind], budget, (1 + Math.floor(next() * 999)) / 1000)
 }
 
 export const ORDERS = native.orders
