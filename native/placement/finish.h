@@ -59,7 +59,7 @@ inline double projectedFinish(const PlacementView& view, const Instance& i, cons
   const std::uint32_t batch = ledger.leased + view.call.sequences;
   const double perToken = toSeconds(roundFine(view.cluster.latency(i).piece(batch, context).at(context)));
   const double stretch = 1 / (1 - std::min(cap, u));
-  return wait + kv + prefill + view.call.predictedTokens * perToken * stretch +
+  return wait + kv + prefill + view.call.timedTokens * perToken * stretch +
          view.parameters[Parameter::kGamma] * prefill * terms.others;
 }
 

@@ -573,7 +573,7 @@ struct Naive {
     const double others = contended ? static_cast<double>(nr) * (1 - rr) + static_cast<double>(behind)
                                     : static_cast<double>(assigned(m));
     const double own = seconds(prefill(m, c));
-    return current + wait + kv + own + static_cast<double>(c.predicted) * perToken * stretch +
+    return current + wait + kv + own + static_cast<double>(timed(c)) * perToken * stretch +
            parameters[Parameter::kGamma] * own * others;
   }
 
@@ -618,7 +618,7 @@ struct Naive {
     const DecodePiece piece = latency(m).piece(static_cast<std::uint32_t>(leased(m) + 1), tokens);
     const double perToken = seconds(roundHalfUp(__int128{piece.base} + __int128{piece.perContext} * tokens));
     const double stretch = 1 / (1 - std::min(0.85, u));
-    return wait + kv + own + static_cast<double>(c.predicted) * perToken * stretch +
+    return wait + kv + own + static_cast<double>(timed(c)) * perToken * stretch +
            parameters[Parameter::kGamma] * own * others;
   }
 
