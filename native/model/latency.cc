@@ -70,18 +70,36 @@ Status LatencyModel::profile(ProfileGrid decode, ProfileGrid prefill, LatencyMod
 }
 
 Nanos LatencyModel::prefillFromTable(std::uint32_t newTokens, std::uint32_t cachedTokens) const {
-  switch (kind_) {
-    case Kind::kRoofline:
-      return roofline_->prefill(newTokens, cachedTokens);
-    case Kind::kProfile:
-      return profile_->prefill(newTokens, cachedTokens);
-    default:
-      return prefillFromKnots(newTokens);  // knots price the new tokens alone
-  }
+  if (kind_ == Kind::kKnots) return prefillFromKnots(newTokens);  // they price the new tokens alone
+  const Nanos time = kind_ == Kind::kRoofline ? roofline_->prefill(newTokens, cachedTokens)
+                                              : profile_->prefill(newTokens, cachedTokens);
+  if (!skewed_) return time;
+  const double wrong = static_cast<double>(time) * factor_ + 0.5;
+  return wrong < static_cast<double>(kMaxTime) ? std::max<Nanos>(1, static_cast<Nanos>(wrong)) : kMaxTime;
+}
+
+DecodePiece LatencyModel::tablePiece(std::uint32_t batch, std::int64_t context) const {
+  return kind_ == Kind::kRoofline ? roofline_->piece(batch) : profile_->piece(batch, context);
 }
 
 DecodePiece LatencyModel::pieceFromTable(std::uint32_t batch, std::int64_t context) const {
-  return kind_ == Kind::kRoofline ? roofline_->piece(batch) : profile_->piece(batch, context);
+  DecodePiece p = tablePiece(batch, context);
+  if (!skewed_) return p;
+  // What further sequences add at this context, then everything; never below 1 ns.
+  double base = static_cast<double>(p.base);
+  if (perSequence_ != 1 && batch > 1) {
+    const FineSum alone = tablePiece(1, context).at(context);
+    base += (perSequence_ - 1) * static_cast<double>(p.at(context) - alone);
+  }
+  const double perContext = static_cast<double>(p.perContext) * factor_;
+  const double least = static_cast<double>(Fine{1} << kFineBits) - perContext * static_cast<double>(context);
+  const auto whole = [](double value) {
+    constexpr double kMost = 4e18;
+    return static_cast<Fine>(std::clamp(value, -kMost, kMost));
+  };
+  p.base = whole(std::max(least, base * factor_));
+  p.perContext = whole(perContext);
+  return p;
 }
 
 Nanos LatencyModel::mixedTime(std::uint32_t batch, std::int64_t context, const PrefillLoad& prompts,
@@ -167,6 +185,12 @@ LatencyModel LatencyModel::skewed(double factor, double perSequence) const {
   const Fine most = fineFromMs(kMaxMs);
   const Fine mostSlope = fineFromMs(kMaxSlopeMs);
   LatencyModel out = *this;
+  if (kind_ >= Kind::kRoofline) {
+    out.factor_ *= factor;
+    out.perSequence_ *= perSequence;
+    out.skewed_ = out.factor_ != 1 || out.perSequence_ != 1;
+    return out;
+  }
   out.prefillBase_ = times(prefillBase_, factor, 0, most);
   out.prefillPerToken_ = times(prefillPerToken_, factor, 0, mostSlope);
   out.decodeBase_ = times(decodeBase_, factor, fineFromMs(1e-6), most);
@@ -178,10 +202,10 @@ LatencyModel LatencyModel::skewed(double factor, double perSequence) const {
 
 bool operator==(const LatencyModel& a, const LatencyModel& b) {
   const auto same = [](const auto& x, const auto& y) { return x == y || (x && y && *x == *y); };
-  return a.kind_ == b.kind_ && same(a.roofline_, b.roofline_) && same(a.profile_, b.profile_) &&
-         a.prefillBase_ == b.prefillBase_ && a.prefillPerToken_ == b.prefillPerToken_ &&
-         a.decodeBase_ == b.decodeBase_ && a.decodePerSequence_ == b.decodePerSequence_ &&
-         a.decodePerContext_ == b.decodePerContext_ &&
+  return a.kind_ == b.kind_ && a.factor_ == b.factor_ && a.perSequence_ == b.perSequence_ &&
+         same(a.roofline_, b.roofline_) && same(a.profile_, b.profile_) && a.prefillBase_ == b.prefillBase_ &&
+         a.prefillPerToken_ == b.prefillPerToken_ && a.decodeBase_ == b.decodeBase_ &&
+         a.decodePerSequence_ == b.decodePerSequence_ && a.decodePerContext_ == b.decodePerContext_ &&
          std::equal(a.knots_.begin(), a.knots_.end(), b.knots_.begin(), b.knots_.end(),
                     [](const PrefillKnot& x, const PrefillKnot& y) {
                       return x.tokens == y.tokens && x.time == y.time;

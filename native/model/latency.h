@@ -154,9 +154,15 @@ class LatencyModel {
   enum class Kind : std::uint8_t { kConstants, kKnots, kRoofline, kProfile };
 
   Nanos prefillFromTable(std::uint32_t newTokens, std::uint32_t cachedTokens) const;
+  DecodePiece tablePiece(std::uint32_t batch, std::int64_t context) const;
   DecodePiece pieceFromTable(std::uint32_t batch, std::int64_t context) const;
   Nanos prefillFromKnots(std::uint32_t newTokens) const;
   Nanos decodeAcross(std::int64_t context, std::int64_t steps) const;
+
+  // Of the kinds with a table, which all copies share: what `skewed` has multiplied.
+  bool skewed_ = false;
+  double factor_ = 1;
+  double perSequence_ = 1;
 
   Kind kind_ = Kind::kConstants;
   Fine prefillBase_ = 0;

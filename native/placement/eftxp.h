@@ -56,8 +56,8 @@ struct Eftxp {
       const double perToken =
           toSeconds(roundFine(view.cluster.latency(i).piece(ledger.leased + 1, context).at(context)));
       const double others = contended ? ledger.leased * (1 - mode.rides) + queue.behind : ledger.assigned;
-      const double score = inProgress + ahead + kv + prefill +
-                           view.call.timedTokens * perToken * stretch + gamma * prefill * others;
+      const double score = inProgress + ahead + kv + prefill + view.call.timedTokens * perToken * stretch +
+                           gamma * prefill * others;
       best.offer(m, score, e.exec, i.tie);
     });
     return best.instance();

@@ -643,7 +643,8 @@ TEST_SUITE("leaping equals stepping") {
     Tally tally;
     std::uint32_t failures = 0;
     for (std::uint32_t n = 0; n < 3 * kCombinations; ++n) {
-      const std::string difference = compare(randomScenario(n, {.caching = n % 2 == 1, .modes = true}), &tally);
+      const std::string difference =
+          compare(randomScenario(n, {.caching = n % 2 == 1, .modes = true}), &tally);
       if (difference.empty()) continue;
       if (++failures <= 3) {
         CAPTURE(n);

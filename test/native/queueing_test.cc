@@ -739,7 +739,8 @@ TEST_SUITE("zero load") {
         exact.push_back(sum);
         t += sum + 1;
       }
-      const std::vector<InstanceSpec> instances(1 + random.below(3), instanceSpec(0, 4, 4000));
+      const InstanceSpec one = inMode(instanceSpec(0, 4, 4000), static_cast<EngineMode>(round % 3), random);
+      const std::vector<InstanceSpec> instances(1 + random.below(3), one);
       const ClusterSpec cluster = clusterOf(std::span(&costs, 1), instances);
       for (const std::string_view order : orderNames()) {
         for (const std::string_view placement : placementNames()) {
@@ -847,7 +848,9 @@ TEST_SUITE("laws") {
       const bool alone = round % 3 == 0;
       const std::uint32_t batch = alone ? 1 : between(random, 2, 8);
       Engine engine;
-      engine.reset(instanceSpec(0, batch, 6000), model, {FirstToken::kFromPrefill, true, true});
+      const auto mode = static_cast<EngineMode>(round / 3 % 3);
+      engine.reset(inMode(instanceSpec(0, batch, 6000), mode, random), model,
+                   {FirstToken::kFromPrefill, true, true});
       std::vector<std::pair<Nanos, EngineCall>> leases;
       Nanos t = 0, iterations = 0;
       for (std::uint32_t i = 0; i < 30; ++i) {
@@ -964,6 +967,7 @@ TEST_SUITE("laws") {
     const int policies = static_cast<int>(orderNames().size() * placementNames().size() * 4);
     const int rounds = std::max(1, 3072 / (4 * policies));
     Random random(10);
+    Random modes(110);
     int configurations = 0;
     std::uint64_t evictions = 0, rejected = 0, incomplete = 0, waitedForTools = 0;
     for (const std::string_view order : orderNames()) {
@@ -992,10 +996,11 @@ TEST_SUITE("laws") {
               const double tight = aborts ? 0.5 + 0.6 * random.uniform() : 1.0;
               const auto room = static_cast<std::int64_t>((shape.maxPrompt + shape.maxOutput) * tight);
               for (std::uint32_t m = 0; m < count; ++m) {
-                instances.push_back(instanceSpec(static_cast<std::uint16_t>(random.below(2)),
-                                                 between(random, 1, 6),
-                                                 std::max<std::int64_t>(1, room * between(random, 4, 12) / 4),
-                                                 static_cast<std::uint16_t>(m % shape.models)));
+                const InstanceSpec spec =
+                    instanceSpec(static_cast<std::uint16_t>(random.below(2)), between(random, 1, 6),
+                                 std::max<std::int64_t>(1, room * between(random, 4, 12) / 4),
+                                 static_cast<std::uint16_t>(m % shape.models));
+                instances.push_back(inMode(spec, static_cast<EngineMode>(modes.below(3)), modes));
               }
               ClusterSpec cluster = clusterOf(costs, instances);
               if (random.below(2) == 0)
