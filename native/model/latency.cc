@@ -84,18 +84,6 @@ DecodePiece LatencyModel::pieceFromTable(std::uint32_t batch, std::int64_t conte
   return kind_ == Kind::kRoofline ? roofline_->piece(batch) : profile_->piece(batch, context);
 }
 
-Nanos LatencyModel::mixed(std::uint32_t batch, std::int64_t context, const PrefillLoad& prompts,
-                          std::uint32_t samples) const {
-  if (kind_ == Kind::kRoofline) return roofline_->mixed(batch, context, prompts, samples);
-  FineSum fine = batch > 0 ? piece(batch, context).at(context) : 0;
-  if (prompts.fresh > 0) {
-    const double cached = prompts.touched - prompts.fresh;
-    fine += FineSum{prefill(static_cast<std::uint32_t>(prompts.fresh), static_cast<std::uint32_t>(cached))}
-            << kFineBits;
-  }
-  return std::max<Nanos>(1, roundFine(fine));
-}
-
 Nanos LatencyModel::prefillFromKnots(std::uint32_t newTokens) const {
   const auto above = std::lower_bound(knots_.begin(), knots_.end(), newTokens,
                                       [](const PrefillKnot& k, std::uint32_t n) { return k.tokens < n; });
@@ -109,6 +97,35 @@ Nanos LatencyModel::prefillFromKnots(std::uint32_t newTokens) const {
   const FineSum rise = (FineSum{edge.time - below.time} << kFineBits) * (newTokens - below.tokens) /
                        (edge.tokens - below.tokens);
   return below.time + roundFine(rise);
+}
+
+MixedPiece LatencyModel::mixed(std::uint32_t batch, std::int64_t context,
+                               std::span<const PrefillChunk> chunks) const {
+  MixedPiece mixed{batch > 0 ? piece(batch, context) : DecodePiece{0, 0, kUnbounded}, kUnbounded};
+  if (chunks.empty()) return mixed;
+  if (kind_ == Kind::kRoofline) return {roofline_->mixed(batch, chunks), 1};
+  FineSum sum = mixed.decode.base;
+  for (const PrefillChunk& chunk : chunks) {
+    const std::uint32_t will = chunk.doneTokens + chunk.newTokens;
+    if (kind_ == Kind::kProfile) {
+      const std::uint32_t cached = chunk.cachedTokens;
+      const Nanos before = chunk.doneTokens > 0 ? profile_->prefill(chunk.doneTokens, cached) : 0;
+      sum += FineSum{profile_->prefill(will, cached) - before} << kFineBits;
+      mixed.iterations = 1;
+    } else if (!knots_.empty()) {
+      const Nanos before = chunk.doneTokens > 0 ? prefillFromKnots(chunk.doneTokens) : 0;
+      sum += FineSum{prefillFromKnots(will) - before} << kFineBits;
+      mixed.iterations = 1;
+    } else {
+      sum += FineSum{prefillPerToken_} * chunk.newTokens;
+      if (chunk.doneTokens > 0 || prefillBase_ == 0) continue;
+      sum += prefillBase_;
+      mixed.iterations = 1;
+    }
+  }
+  const FineSum least = FineSum{1} << kFineBits;
+  mixed.decode.base = static_cast<Fine>(std::clamp(sum, least, FineSum{INT64_MAX}));
+  return mixed;
 }
 
 Nanos LatencyModel::decodeAcross(std::int64_t context, std::int64_t steps) const {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/fixed.h"
@@ -49,6 +50,20 @@ struct DecodePiece {
   static constexpr std::int64_t kShort = std::int64_t{1} << 31;  ///< below it n * (n - 1) fits
 };
 
+/// What one prefill gets of an iteration.
+struct PrefillChunk {
+  std::uint32_t cachedTokens = 0;  ///< of its prompt, found in the prefix cache
+  std::uint32_t doneTokens = 0;    ///< computed by earlier iterations
+  std::uint32_t newTokens = 0;     ///< computed by this one
+};
+
+/// Iterations of one composition, decodes and chunks.
+struct MixedPiece {
+  DecodePiece decode;           ///< with the time of the chunks in its base
+  std::int64_t iterations = 0;  ///< for how many it holds; more than one only without chunks, or while a lone
+                                ///< chunk is followed by further ones of its size
+};
+
 struct LatencyConstants {
   double prefillBaseMs = 0;
   double prefillPerTokenMs = 0;
@@ -65,7 +80,6 @@ struct PrefillKnot {
 
 class Profile;
 class RooflineTable;
-struct PrefillLoad;
 struct ProfileGrid;
 struct RooflineSpec;
 
@@ -105,11 +119,12 @@ class LatencyModel {
     return {decodeBase_ + decodePerSequence_ * (static_cast<Fine>(batch) - 1), decodePerContext_, kUnbounded};
   }
 
-  /// One iteration that decodes `batch` sequences with `context` tokens in all (none: 0, 0) and computes the
-  /// tokens of `prompts`; `samples` sequences emit a token. The roofline prices it as one; otherwise it is
-  /// the sum of its parts, an upper bound. At least 1 ns.
-  Nanos mixed(std::uint32_t batch, std::int64_t context, const PrefillLoad& prompts,
-              std::uint32_t samples) const;
+  /// An iteration that carries chunks of prefills beside the decodes of `batch` >= 0 sequences. Constants and
+  /// tables: the decode iteration, plus for each chunk the rise of the prefill time from the tokens that are
+  /// done to those that will be (the prefill base comes with the first chunk), so that a prefill costs the
+  /// same in one piece and in many; profiles likewise. The roofline prices the iteration as a whole, as if
+  /// every chunk ended its prompt. At least 1 ns, at most the longest Fine.
+  MixedPiece mixed(std::uint32_t batch, std::int64_t context, std::span<const PrefillChunk> chunks) const;
 
   /// `steps` iterations of one sequence alone, starting with `context` tokens; rounded once.
   Nanos decodeAlone(std::int64_t context, std::int64_t steps) const {
