@@ -10,17 +10,16 @@ export type {
 } from './cluster/config.ts'
 export { clusterPresets } from './cluster/presets.ts'
 export { type ErrorCode, LaxityError } from './errors.ts'
-export { calibrate } from './model/api.ts'
+export { calibrate, createEstimator } from './model/api.ts'
 export type { CalibrateOptions, CalibrationResult } from './model/calibrate.ts'
 export type { CalibrationFile, ErrorSummary } from './model/calibration-file.ts'
 export type { GpuConfig, HardwareConfig, ModelConfig, Precision } from './model/config.ts'
-export {
-  createEstimator,
-  type Estimator,
-  type EstimatorOptions,
-  type LinkOptions,
-  type Prompt,
-  type TransferOptions,
+export type {
+  Estimator,
+  EstimatorOptions,
+  LinkOptions,
+  Prompt,
+  TransferOptions,
 } from './model/estimate.ts'
 export type { Arrivals, Binding, Feedback, Knowledge, RateStep } from './native.ts'
 export type {

@@ -180,8 +180,8 @@ export interface NativeLatencyModel {
   prefill(newTokens: Uint32Array, cachedTokens: Uint32Array, out: Float64Array): void
   /** ms of decode iterations; context summed over the batch. */
   decode(batch: Uint32Array, context: Float64Array, out: Float64Array): void
-  /** ms of one iteration that decodes `batch` sequences and computes one chunk. */
-  mixed(batch: number, context: number, newTokens: number, cachedTokens: number, samples: number): number
+  /** ms of one iteration that decodes `batch` sequences and computes one chunk on top of cached tokens. */
+  mixed(batch: number, context: number, newTokens: number, cachedTokens: number): number
 }
 
 export interface NativeLink {

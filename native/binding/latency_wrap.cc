@@ -112,22 +112,20 @@ Napi::Value LatencyWrap::decode(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-/// (batch, context, newTokens, cachedTokens, samples): ms of one iteration with one chunk.
+/// (batch, context, newTokens, cachedTokens): ms of one iteration with one chunk.
 Napi::Value LatencyWrap::mixed(const Napi::CallbackInfo& info) {
-  double given[5];
-  for (std::size_t i = 0; i < 5; ++i) {
+  std::int64_t given[4];
+  for (std::size_t i = 0; i < 4; ++i) {
     if (!info[i].IsNumber()) {
-      fail(info.Env(), "Expected five numbers");
+      fail(info.Env(), "Expected four numbers");
       return info.Env().Undefined();
     }
-    given[i] = info[i].As<Napi::Number>().DoubleValue();
+    given[i] = wholeTokens(info[i].As<Napi::Number>().DoubleValue());
   }
-  PrefillLoad load;
-  if (given[2] > 0) load.add(given[2], given[3]);
-  const Nanos time =
-      model_.mixedTime(static_cast<std::uint32_t>(wholeTokens(given[0])), wholeTokens(given[1]), load,
-                       static_cast<std::uint32_t>(wholeTokens(given[4])));
-  return Napi::Number::New(info.Env(), toMs(time));
+  const PrefillChunk chunk{static_cast<std::uint32_t>(given[3]), 0, static_cast<std::uint32_t>(given[2])};
+  const auto batch = static_cast<std::uint32_t>(given[0]);
+  const MixedPiece piece = model_.mixed(batch, given[1], {&chunk, 1});
+  return Napi::Number::New(info.Env(), toMs(roundFine(piece.decode.at(given[1]))));
 }
 
 Napi::Function RooflineWrap::define(Napi::Env env) {

@@ -102,18 +102,6 @@ DecodePiece LatencyModel::pieceFromTable(std::uint32_t batch, std::int64_t conte
   return p;
 }
 
-Nanos LatencyModel::mixedTime(std::uint32_t batch, std::int64_t context, const PrefillLoad& prompts,
-                              std::uint32_t samples) const {
-  if (kind_ == Kind::kRoofline) return roofline_->mixed(batch, context, prompts, samples);
-  FineSum fine = batch > 0 ? piece(batch, context).at(context) : 0;
-  if (prompts.fresh > 0) {
-    const double cached = prompts.touched - prompts.fresh;
-    fine += FineSum{prefill(static_cast<std::uint32_t>(prompts.fresh), static_cast<std::uint32_t>(cached))}
-            << kFineBits;
-  }
-  return std::max<Nanos>(1, roundFine(fine));
-}
-
 Nanos LatencyModel::prefillFromKnots(std::uint32_t newTokens) const {
   const auto above = std::lower_bound(knots_.begin(), knots_.end(), newTokens,
                                       [](const PrefillKnot& k, std::uint32_t n) { return k.tokens < n; });
@@ -133,19 +121,14 @@ MixedPiece LatencyModel::mixed(std::uint32_t batch, std::int64_t context,
                                std::span<const PrefillChunk> chunks) const {
   MixedPiece mixed{batch > 0 ? piece(batch, context) : DecodePiece{0, 0, kUnbounded}, kUnbounded};
   if (chunks.empty()) return mixed;
-  if (kind_ == Kind::kRoofline) {
-    PrefillLoad prompts;
-    for (const PrefillChunk& c : chunks)
-      prompts.add(c.newTokens, std::int64_t{c.cachedTokens} + c.doneTokens);
-    const auto samples = batch + static_cast<std::uint32_t>(chunks.size());
-    const FineSum time = FineSum{roofline_->mixed(batch, context, prompts, samples)} << kFineBits;
-    return {{static_cast<Fine>(std::min(time, FineSum{INT64_MAX})), 0, kUnbounded}, 1};
-  }
+  if (kind_ == Kind::kRoofline) return {roofline_->mixed(batch, chunks), 1};
   FineSum sum = mixed.decode.base;
   for (const PrefillChunk& chunk : chunks) {
     const std::uint32_t will = chunk.doneTokens + chunk.newTokens;
     if (kind_ == Kind::kProfile) {
-      sum += FineSum{profile_->prefill(chunk.newTokens, chunk.cachedTokens + chunk.doneTokens)} << kFineBits;
+      const std::uint32_t cached = chunk.cachedTokens;
+      const Nanos before = chunk.doneTokens > 0 ? profile_->prefill(chunk.doneTokens, cached) : 0;
+      sum += FineSum{profile_->prefill(will, cached) - before} << kFineBits;
       mixed.iterations = 1;
     } else if (kind_ == Kind::kKnots) {
       const Nanos before = chunk.doneTokens > 0 ? prefillFromKnots(chunk.doneTokens) : 0;

@@ -80,7 +80,6 @@ struct PrefillKnot {
 
 class Profile;
 class RooflineTable;
-struct PrefillLoad;
 struct ProfileGrid;
 struct RooflineSpec;
 
@@ -120,17 +119,11 @@ class LatencyModel {
     return {decodeBase_ + decodePerSequence_ * (static_cast<Fine>(batch) - 1), decodePerContext_, kUnbounded};
   }
 
-  /// One iteration that decodes `batch` sequences with `context` tokens in all (none: 0, 0) and computes the
-  /// tokens of `prompts`; `samples` sequences emit a token. The roofline prices it as one; otherwise it is
-  /// the sum of its parts, an upper bound. At least 1 ns.
-  Nanos mixedTime(std::uint32_t batch, std::int64_t context, const PrefillLoad& prompts,
-                  std::uint32_t samples) const;
-
   /// An iteration that carries chunks of prefills beside the decodes of `batch` >= 0 sequences. Constants and
   /// tables: the decode iteration, plus for each chunk the rise of the prefill time from the tokens that are
   /// done to those that will be (the prefill base comes with the first chunk), so that a prefill costs the
-  /// same in one piece and in many. The roofline prices the iteration as one, a profile as the sum of its
-  /// parts. At least 1 ns, at most the longest Fine.
+  /// same in one piece and in many; profiles likewise. The roofline prices the iteration as a whole, as if
+  /// every chunk ended its prompt. At least 1 ns, at most the longest Fine.
   MixedPiece mixed(std::uint32_t batch, std::int64_t context, std::span<const PrefillChunk> chunks) const;
 
   /// `steps` iterations of one sequence alone, starting with `context` tokens; rounded once.

@@ -29,14 +29,16 @@ Nanos RooflineTable::prefill(std::uint32_t newTokens, std::uint32_t cachedTokens
   return nanosFromNs(roofline_.stacked(linear(fresh) + head_[1] + roofline_.prefillAttention(load), 1));
 }
 
-Nanos RooflineTable::mixed(std::uint32_t batch, std::int64_t context, const PrefillLoad& prompts,
-                           std::uint32_t samples) const {
-  const double head = samples <= kBatch ? head_[samples] : roofline_.head(samples);
-  const double kernels = linear(batch + prompts.fresh) + head + roofline_.prefillAttention(prompts) +
-                         roofline_.decodeAttention(batch);
-  const Fine base = fineFromNs(roofline_.stacked(kernels, samples));
-  const Nanos time = roundFine(FineSum{base} + FineSum{perContext_} * context);
-  return time > 1 ? time : 1;
+DecodePiece RooflineTable::mixed(std::uint32_t batch, std::span<const PrefillChunk> chunks) const {
+  PrefillLoad load;
+  for (const PrefillChunk& chunk : chunks)
+    load.add(chunk.newTokens, static_cast<double>(chunk.cachedTokens) + chunk.doneTokens);
+  const double samples = batch + static_cast<double>(chunks.size());
+  const double head =
+      samples <= kBatch ? head_[static_cast<std::uint32_t>(samples)] : roofline_.head(samples);
+  const double kernels =
+      linear(batch + load.fresh) + head + roofline_.prefillAttention(load) + roofline_.decodeAttention(batch);
+  return {fineFromNs(roofline_.stacked(kernels, samples)), batch > 0 ? perContext_ : 0, INT64_MAX};
 }
 
 }  // namespace laxity

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/fixed.h"
@@ -24,8 +25,8 @@ class RooflineTable {
   DecodePiece piece(std::uint32_t batch) const {
     return {batch < base_.size() ? base_[batch] : decodeBase(batch), perContext_, INT64_MAX};
   }
-  Nanos mixed(std::uint32_t batch, std::int64_t context, const PrefillLoad& prompts,
-              std::uint32_t samples) const;
+  /// Decodes and chunks together; every chunk counts as a sequence that emits a token.
+  DecodePiece mixed(std::uint32_t batch, std::span<const PrefillChunk> chunks) const;
 
   const Roofline& roofline() const { return roofline_; }
 

@@ -371,10 +371,16 @@ TEST_SUITE("latency model") {
         prompt.context = static_cast<double>(context);
         prompt.samples = batch + 1.0;
         const double whole = closed.iteration(prompt);
-        REQUIRE(std::abs(static_cast<double>(model.mixedTime(batch, context, prompt.prefill, batch + 1)) -
-                         whole) <= 1 + static_cast<double>(context) * 5e-7);
-        PrefillLoad none;
-        REQUIRE(model.mixedTime(batch, context, none, batch) == roundFine(piece.at(context)));
+        const PrefillChunk chunk{0, cached, fresh};
+        const MixedPiece mixed = model.mixed(batch, context, {&chunk, 1});
+        REQUIRE(mixed.iterations == 1);
+        REQUIRE(std::abs(toMs(roundFine(mixed.decode.at(context))) - whole * 1e-6) <=
+                1e-6 * (1 + static_cast<double>(context) * 5e-7));
+        const MixedPiece alone = model.mixed(0, 0, {&chunk, 1});
+        REQUIRE(roundFine(alone.decode.at(0)) == model.prefill(fresh, cached));
+        const MixedPiece none = model.mixed(batch, context, {});
+        REQUIRE(none.decode.base == piece.base);
+        REQUIRE(none.iterations == INT64_MAX);
       }
     }
   }
@@ -523,6 +529,11 @@ TEST_SUITE("measured profile") {
     CHECK(roundFine(model.piece(8, 32'000).at(32'000)) == 20 * kMillisecond);
     CHECK(roundFine(model.piece(1, 10).at(10)) == 10 * kMillisecond);
     CHECK(model.decodeAlone(1000, 1) == 10 * kMillisecond);
+    // Two chunks of a prompt cost what the whole does, on top of the decode step.
+    const PrefillChunk first{0, 0, 512};
+    const PrefillChunk second{0, 512, 1536};
+    CHECK(roundFine(model.mixed(0, 0, {&first, 1}).decode.at(0)) == 30 * kMillisecond);
+    CHECK(roundFine(model.mixed(8, 8000, {&second, 1}).decode.at(8000)) == 82 * kMillisecond);
     LatencyModel same;
     REQUIRE(LatencyModel::profile(decode, prefill, &same) == Status::kOk);
     CHECK(model == same);
