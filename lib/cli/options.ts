@@ -5,23 +5,6 @@ import { FORMAT_HELP } from './trace.ts'
 
 const DEFAULT_CLUSTER = 'hexgen-hetero-2'
 
-/** As the core registers them, for a help that needs no addon. */
-const PLACEMENTS = [
-  'round-robin',
-  'least-work-left',
-  'workload-balanced',
-  'workload-balanced-reference',
-  'eftxp',
-  'global-queue',
-  'least-loaded',
-  'power-of-two',
-  'normalised',
-  'lmetric',
-  'freeness',
-  'eft',
-  'eftx',
-]
-
 /** What commander hands over: text, not yet checked. */
 export interface Flags {
   cluster: string
@@ -34,6 +17,7 @@ export interface Flags {
   placement?: string
   binding?: string
   placementSeed?: unknown
+  parameter?: Record<string, unknown>
   migrate?: boolean
   mode?: string
   chunkTokens?: unknown
@@ -80,12 +64,17 @@ export function addRunFlags(command: Command): Command {
     )
     .option('--policy <name>', 'preset of order, placement and binding: vllm, hexgen-flow, laxity')
     .option('--order <name>', 'queue order (default: urgency)')
-    .option('--placement <name>', `${PLACEMENTS.join(', ')} (default: workload-balanced)`)
+    .option('--placement <name>', 'placement (default: workload-balanced)')
     .option('--binding <kind>', 'at-reveal or at-credit (default: what the placement needs)')
     .option(
       '--beta <n>',
       'scale of the queue term, s² (default: the template’s mean stage time squared, else that of the calls so far)',
       numeric,
+    )
+    .option(
+      '--parameter <name=value>',
+      'further parameter of order or placement, e.g. gamma=0.3 or ageingMs=60000; repeatable',
+      parameter,
     )
     .option('--placement-seed <n>', 'seed of placements that draw (default: 1)', numeric)
     .option('--migrate', 'waiting calls may move to an instance that would finish them much sooner')
@@ -141,48 +130,51 @@ function registeredNames(): string {
   }
 }
 
+/** Flags that are options of the API under the same name. */
+const SHARED = [
+  'rate',
+  'arrivals',
+  'cv',
+  'burstSize',
+  'burstGapMs',
+  'rateStep',
+  'tenants',
+  'tenantSplit',
+  'policy',
+  'order',
+  'placement',
+  'binding',
+  'beta',
+  'placementSeed',
+  'migrate',
+  'mode',
+  'chunkTokens',
+  'decodeShare',
+  'prefixCache',
+  'latency',
+  'model',
+  'gpu',
+  'tp',
+  'knowledge',
+  'template',
+  'feedback',
+  'error',
+  'sloScale',
+  'workers',
+  'seed',
+] as const satisfies readonly (keyof RunOptions & keyof Flags)[]
+
 /** The shared flags as options of the API, without trace and cluster. The API checks the types it is given. */
 export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> {
-  const { rate, arrivals, policy, beta, order, placement, binding } = flags
-  const { mode, knowledge, template, feedback, sloScale, workers, seed } = flags
-  const { cv, burstSize, burstGapMs, rateStep, tenants, tenantSplit } = flags
-  const { placementSeed, migrate } = flags
-  const { prefixCache, error } = flags
-  const { latency, model, gpu, tp } = flags
-  const { chunkTokens, decodeShare } = flags
-  const options: Partial<Record<keyof RunOptions, unknown>> = {
-    rate,
-    arrivals,
-    policy,
-    beta,
-    order,
-    placement,
-    binding,
-    placementSeed,
-    migrate,
-    mode,
-    chunkTokens,
-    decodeShare,
-    knowledge,
-    template,
-    feedback,
-    sloScale,
-    workers,
-    seed,
-    cv,
-    burstSize,
-    burstGapMs,
-    rateStep,
-    tenants,
-    tenantSplit,
-    prefixCache,
-    error,
-    latency,
-    model,
-    gpu,
-    tp,
-  }
+  const options = Object.fromEntries(SHARED.map((name) => [name, flags[name]]))
+  if (flags.parameter !== undefined) options.parameters = flags.parameter
   return options as Omit<RunOptions, 'trace' | 'cluster'>
+}
+
+/** Collects `name=value`; a value that is no number stays text for the message about it. */
+function parameter(text: string, before: Record<string, unknown> = {}): Record<string, unknown> {
+  const [name = '', value = ''] = text.split(/=(.*)/s)
+  return { ...before, [name]: numeric(value) }
 }
 
 /** The flags that estimate and calibrate share: which model on which hardware. */
