@@ -261,9 +261,9 @@ bool same(std::span<const PlanEntry> fast, const std::vector<naive::Entry>& slow
   return true;
 }
 
-[[maybe_unused]] std::vector<PlanEntry> copy(std::span<const PlanEntry> plan) { return {plan.begin(), plan.end()}; }
+std::vector<PlanEntry> copy(std::span<const PlanEntry> plan) { return {plan.begin(), plan.end()}; }
 
-[[maybe_unused]] bool equal(const std::vector<PlanEntry>& a, std::span<const PlanEntry> b) {
+bool equal(const std::vector<PlanEntry>& a, std::span<const PlanEntry> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const PlanEntry& x, const PlanEntry& y) {
     return x.call == y.call && x.prefill == y.prefill && x.decode == y.decode &&
            x.prefillEnd == y.prefillEnd && x.ready == y.ready && x.finish == y.finish && x.ratio == y.ratio;
@@ -335,8 +335,8 @@ TEST_SUITE("planner") {
     const std::uint64_t seeds = 24'000;
     for (std::uint64_t seed = 0; seed < seeds; ++seed) {
       Random r(71, seed);
-      const std::size_t instances = seed % 40 == 0 ? 16 : 1 + r.below(6);
-      const std::size_t calls = seed % 800 == 0 ? 1 + r.below(160) : 1 + r.below(seed % 20 == 0 ? 40 : 10);
+      const std::size_t instances = seed % 20 == 0 ? 16 : 1 + r.below(6);
+      const std::size_t calls = seed % 150 == 0 ? 1 + r.below(160) : 1 + r.below(seed % 20 == 0 ? 40 : 10);
       const Scenario x = draw(r, instances, calls);
       Fast f;
       load(x, &f);
@@ -371,5 +371,450 @@ TEST_SUITE("planner") {
     CHECK(different == 0);
     CHECK(plans == seeds * 8);
     CHECK(entries > plans * 3);
+  }
+
+  TEST_CASE("planning changes nothing: the same plan again, the state as before") {
+    std::uint64_t different = 0;
+    for (std::uint64_t seed = 0; seed < 600; ++seed) {
+      Random r(72, seed);
+      const Scenario x = draw(r, 8, 1 + r.below(40));
+      Fast f;
+      load(x, &f);
+      const auto state = [&] {
+        std::vector<double> all;
+        for (std::uint32_t p = 0; p < f.prefill.size(); ++p)
+          all.push_back(static_cast<double>(f.prefill.at(p).ready));
+        for (std::uint32_t d = 0; d < f.decode.size(); ++d) {
+          const DecodeInstance& e = f.decode.at(d);
+          for (const std::int64_t v : {e.used, e.context, e.batch, e.perToken})
+            all.push_back(static_cast<double>(v));
+          const Timeline line = e.releases.timeline();
+          for (std::uint32_t i = 0; i < line.size; ++i) {
+            all.push_back(static_cast<double>(line.time[i]));
+            all.push_back(static_cast<double>(line.released[i]));
+          }
+        }
+        for (std::uint32_t k = 0; k < f.decode.classes(); ++k) {
+          for (const DecodeCandidate& c : f.decode.list(k)) {
+            all.push_back(c.perToken);
+            all.push_back(c.slot);
+          }
+        }
+        return all;
+      };
+      const std::vector<double> before = state();
+      PairPlanner planner;
+      const PlanOptions options{r.below(2) == 0 ? PlanMode::kGreedy : PlanMode::kOnePass, true, 0};
+      const std::vector<PlanEntry> first =
+          copy(planner.plan(x.state.t, f.prefill, f.decode, f.calls, options));
+      // Another state in between: scratch of an earlier plan must not shine through.
+      Fast other;
+      load(draw(r, 12, 1 + r.below(60)), &other);
+      planner.plan(x.state.t, other.prefill, other.decode, other.calls, options);
+      if (!equal(first, planner.plan(x.state.t, f.prefill, f.decode, f.calls, options))) ++different;
+      if (state() != before) ++different;
+    }
+    CHECK(different == 0);
+  }
+
+  TEST_CASE("a shorter plan is a prefix of the whole one") {
+    std::uint64_t different = 0;
+    std::uint64_t shorter = 0;
+    for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+      Random r(73, seed);
+      const Scenario x = draw(r, 6, 1 + r.below(40));
+      Fast f;
+      load(x, &f);
+      PairPlanner planner;
+      const PlanMode mode = r.below(2) == 0 ? PlanMode::kGreedy : PlanMode::kOnePass;
+      const auto whole = copy(planner.plan(x.state.t, f.prefill, f.decode, f.calls, {mode, true, 0}));
+      const auto head = planner.plan(x.state.t, f.prefill, f.decode, f.calls, {mode, false, r.below(3)});
+      if (head.size() > whole.size() ||
+          !equal({whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(head.size())}, head))
+        ++different;
+      shorter += head.size() < whole.size() ? 1 : 0;
+    }
+    CHECK(different == 0);
+    CHECK(shorter > 500);
+  }
+
+  TEST_CASE("equal ratios of different workflows go by arrival, then rank") {
+    Example x;
+    for (std::uint32_t c = 0; c < 4; ++c) REQUIRE(x.f.calls.remove(c) == Status::kOk);
+    // Each alone finishes at 1000 + 80 + 10 + 26 = 1116: R = 1116/2048 and 558/1024 are one number.
+    const auto add = [&](std::uint32_t slot, std::uint64_t rank, Nanos arrival, double horizon) {
+      WaitingCall c;
+      c.arrival = arrival;
+      c.rank = rank;
+      c.inverseHorizon = 1 / horizon;
+      c.output = 1;
+      c.kv = 1;
+      const Nanos prefill[] = {80, 90};
+      const Nanos transfer[] = {10, 1000, 10, 1000};
+      REQUIRE(x.f.calls.add(slot, c, prefill, transfer) == Status::kOk);
+    };
+    add(0, 1, 558, 1024);
+    add(1, 3, 0, 2048);
+    add(2, 2, 0, 2048);
+    for (const auto path : {PairPlanner::Path::kScalar, PairPlanner::Path::kVector}) {
+      PairPlanner planner(path);
+      const auto plan = planner.plan(1000, x.f.prefill, x.f.decode, x.f.calls, {PlanMode::kGreedy, false, 1});
+      REQUIRE(plan.size() >= 1);
+      CHECK(plan[0].call == 2);
+      CHECK(plan[0].ratio == 1116 / 2048.0);
+    }
+  }
+
+  TEST_CASE("stop rules: idle instances, look-ahead and its bound") {
+    Example x;
+    PairPlanner planner;
+    const auto size = [&](std::uint32_t perInstance) {
+      return planner.plan(1000, x.f.prefill, x.f.decode, x.f.calls, {PlanMode::kGreedy, false, perInstance})
+          .size();
+    };
+    CHECK(size(0) == 0);  // nothing is open
+    x.f.prefill.setOpen(0, true);
+    CHECK(size(0) == 1);  // call 0 goes to P0
+    x.f.prefill.setOpen(0, false);
+    x.f.prefill.setOpen(1, true);
+    CHECK(size(0) == 2);  // P1 gets the second
+    CHECK(size(1) == 2);
+    x.f.prefill.setPresent(1, false);
+    CHECK(size(0) == 0);
+    x.f.prefill.setOpen(1, false);
+    x.f.prefill.setPresent(1, true);
+    // P0 never gets a second call: given up after 2 * 2 * 2 steps, beyond the four calls there are.
+    CHECK(size(2) == 4);
+    x.f.prefill.setReady(0, 1'000'000);  // P0 is out of the question: 2 * 1 * 2 steps
+    CHECK(size(1) == 4);
+    REQUIRE(x.f.calls.add(4, x.f.calls.at(3), std::vector<Nanos>{80, 30},
+                          std::vector<Nanos>{20, 20, 20, 15}) == Status::kOk);
+    CHECK(size(1) == 4);
+    x.f.prefill.setOpen(0, true);  // an idle one is not given up: all five
+    CHECK(size(1) == 5);
+  }
+
+  TEST_CASE("calls that fit nowhere, absent classes and empty clusters leave calls unplanned") {
+    Example x;
+    PairPlanner planner;
+    const PlanOptions whole{PlanMode::kGreedy, true, 0};
+    x.f.decode.setPresent(0, false);
+    x.f.decode.setPresent(1, false);
+    CHECK(planner.plan(1000, x.f.prefill, x.f.decode, x.f.calls, whole).empty());
+    CHECK(planner.plan(1000, x.f.prefill, x.f.decode, x.f.calls, {PlanMode::kOnePass, true, 0}).empty());
+    x.f.decode.setPresent(1, true);
+    CHECK(planner.plan(1000, x.f.prefill, x.f.decode, x.f.calls, whole).size() == 4);
+    x.f.decode.setCapacity(1, 30);
+    CHECK(planner.plan(1000, x.f.prefill, x.f.decode, x.f.calls, whole).size() == 3);  // call 1 needs 50
+    x.f.prefill.setPresent(0, false);
+    x.f.prefill.setPresent(1, false);
+    CHECK(planner.plan(1000, x.f.prefill, x.f.decode, x.f.calls, whole).empty());
+    WaitingCalls other;
+    other.configure(1, 2);
+    CHECK(planner.plan(1000, x.f.prefill, x.f.decode, other, whole).empty());
+  }
+
+  TEST_CASE("bad input is refused with its reason and changes nothing") {
+    Example x;
+    const Nanos two[] = {1, 1};
+    const Nanos four[] = {1, 1, 1, 1};
+    WaitingCall c;
+    CHECK(x.f.calls.add(9, c, two, four) == Status::kBadTokens);
+    c.kv = 1;
+    CHECK(x.f.calls.add(9, c, two, four) == Status::kBadTokens);
+    c.output = 1;
+    CHECK(x.f.calls.add(0, c, two, four) == Status::kSlotInUse);
+    CHECK(x.f.calls.add(9, c, two, two) == Status::kBadValue);
+    c.inverseHorizon = 2;
+    CHECK(x.f.calls.add(9, c, two, four) == Status::kBadValue);
+    c.inverseHorizon = 1;
+    c.hint = -1;
+    CHECK(x.f.calls.add(9, c, two, four) == Status::kBadTime);
+    CHECK(x.f.calls.remove(9) == Status::kUnknownCall);
+    CHECK(x.f.calls.size() == 4);
+    CHECK(x.f.prefill.add(0, 0, 0) == Status::kSlotInUse);
+    CHECK(x.f.prefill.add(3, 0, 0) == Status::kSlotOutOfRange);
+    CHECK(x.f.prefill.add(2, 2, 0) == Status::kBadValue);
+    CHECK(x.f.prefill.setReady(2, 0) == Status::kUnknownInstance);
+    CHECK(x.f.prefill.setReady(0, -1) == Status::kBadTime);
+    CHECK(x.f.decode.add(2, 0, 0, 0) == Status::kBadTokens);
+    CHECK(x.f.decode.reserve(0, 0, 1, 1, 1, 5) == Status::kSlotInUse);
+    CHECK(x.f.decode.reserve(7, 0, 0, 0, 1, 5) == Status::kBadTokens);
+    CHECK(x.f.decode.release(7) == Status::kUnknownCall);
+    CHECK(x.f.decode.run(7, 0) == Status::kUnknownCall);
+    x.f.decode.setPresent(1, false);
+    CHECK(x.f.decode.add(1, 0, 10, 0) == Status::kSlotInUse);  // still holds two calls
+    const DecodeClass negative[] = {{-1, 0, 0}};
+    CHECK(x.f.decode.configure(negative) == Status::kBadValue);
+    CHECK(x.f.prefill.configure(0) == Status::kBadValue);
+  }
+
+  TEST_CASE("values at the edge of what is accepted do not overflow, and both paths agree") {
+    const Nanos t = kMaxTime / 2;
+    PrefillPool prefill;
+    DecodePool decode;
+    WaitingCalls calls;
+    REQUIRE(prefill.configure(1) == Status::kOk);
+    REQUIRE(prefill.add(0, 0, 0) == Status::kOk);
+    REQUIRE(prefill.setReady(0, kMaxTime) == Status::kOk);
+    const DecodeClass classes[] = {{INT64_MAX, INT64_MAX, INT64_MAX}};
+    REQUIRE(decode.configure(classes) == Status::kOk);
+    REQUIRE(decode.add(0, 0, kMaxKvTokens, 0) == Status::kOk);
+    REQUIRE(decode.setClock(0, t, 0, kMaxTime) == Status::kOk);
+    REQUIRE(decode.reserve(0, 0, kMaxKvTokens, kMaxKvTokens, 60'000, kMaxTime) == Status::kOk);
+    REQUIRE(decode.run(0, kMaxTime) == Status::kOk);
+    calls.configure(1, 1);
+    const Nanos time[] = {kMaxTime};
+    for (std::uint32_t i = 0; i < 9; ++i) {
+      WaitingCall c;
+      c.arrival = -kMaxTime;
+      c.rank = i;
+      c.hint = i % 2 == 0 ? kMaxTime : 0;
+      c.inverseHorizon = 1;
+      c.kv = kMaxKvTokens;
+      c.output = 0xffff'ffffu;
+      REQUIRE(calls.add(i, c, time, time) == Status::kOk);
+    }
+    PairPlanner scalar(PairPlanner::Path::kScalar);
+    PairPlanner vector(PairPlanner::Path::kVector);
+    for (const PlanMode mode : {PlanMode::kGreedy, PlanMode::kOnePass}) {
+      const auto plan = copy(scalar.plan(t, prefill, decode, calls, {mode, true, 0}));
+      CHECK(plan.size() == 9);
+      for (const PlanEntry& e : plan) CHECK((e.finish >= t && e.finish <= kMaxTime));
+      CHECK(equal(plan, vector.plan(t, prefill, decode, calls, {mode, true, 0})));
+    }
+  }
+
+  TEST_CASE("steady state allocates nothing") {
+    std::uint64_t steady = 0;
+    for (const bool tight : {false, true}) {
+      Random r(74, tight);
+      // Fixed sizes; calls come and go, releases move, clocks advance.
+      PrefillPool prefill;
+      DecodePool decode;
+      WaitingCalls calls;
+      REQUIRE(prefill.configure(3) == Status::kOk);
+      const std::vector<DecodeClass> classes{{Fine{20'000'000} << 20, Fine{100'000} << 20, Fine{10} << 20},
+                                             {Fine{15'000'000} << 20, Fine{90'000} << 20, Fine{8} << 20},
+                                             {Fine{12'000'000} << 20, Fine{80'000} << 20, Fine{6} << 20}};
+      REQUIRE(decode.configure(classes) == Status::kOk);
+      for (std::uint32_t i = 0; i < 8; ++i) {
+        REQUIRE(prefill.add(i, i % 3, 0) == Status::kOk);
+        REQUIRE(decode.add(i, i % 3, 100'000, 0) == Status::kOk);
+      }
+      calls.configure(3, 3);
+      PairPlanner scalar(PairPlanner::Path::kScalar);
+      PairPlanner vector(PairPlanner::Path::kVector);
+      const std::uint32_t perInstance = tight ? 60 : 20;
+      Nanos t = kSecond;
+      std::uint64_t refused = 0;
+      const auto check = [&](Status s) { refused += ok(s) ? 0 : 1; };
+      const auto addCall = [&](std::uint32_t slot) {
+        WaitingCall c;
+        c.arrival = t - r.below(1'000'000'000);
+        c.rank = r.next();
+        c.inverseHorizon = 1e-9 / (1 + r.below(100));
+        c.output = 1 + r.below(300);
+        c.kv = c.output + 200 + r.below(3000);
+        if (r.below(3) == 0) c.holders[0] = {r.below(8), Nanos{1'000'000}};
+        Nanos pre[3];
+        Nanos transfer[9];
+        for (Nanos& x : pre) x = r.below(500'000'000);
+        for (Nanos& x : transfer) x = r.below(100'000'000);
+        check(calls.add(slot, c, pre, transfer));
+      };
+      for (std::uint32_t i = 0; i < 8 * perInstance; ++i)
+        check(decode.reserve(i, i % 8, 1500, 1500, 1, t + r.below(2'000'000'000)));
+      for (std::uint32_t i = 0; i < 128; ++i) addCall(i);
+      for (std::uint32_t round = 0; round < 1500; ++round) {
+        counting = round >= 1200;  // every call has run by then, and the largest plan has been made
+        allocations = 0;
+        t += 1'000'000;
+        const std::uint32_t id = round % (8 * perInstance);
+        check(decode.release(id));
+        check(decode.reserve(id, id % 8, 1500, 1500, 1, t + r.below(2'000'000'000)));
+        check(decode.run(id, 10 + r.below(100)));
+        for (std::uint32_t d = 0; d < 8; ++d)
+          check(decode.setClock(d, t, round / 20, 20'000'000 + r.below(1000)));
+        const std::uint32_t slot = r.below(128);
+        check(calls.remove(slot));
+        addCall(slot);
+        check(prefill.setReady(r.below(8), t + r.below(1'000'000'000)));
+        const PlanMode mode = round % 2 == 0 ? PlanMode::kGreedy : PlanMode::kOnePass;
+        scalar.plan(t, prefill, decode, calls, {mode, true, 0});
+        vector.plan(t, prefill, decode, calls, {mode, true, 0});
+        vector.plan(t, prefill, decode, calls, {mode, true, 0}, KeyOrder{});
+        counting = false;
+        steady += allocations;
+      }
+      CHECK(refused == 0);
+    }
+    CHECK(steady == 0);
+    counting = true;
+    allocations = 0;
+    std::vector<int> one(1);
+    counting = false;
+    CHECK(allocations == 1);  // the counter counts
+  }
+
+  TEST_CASE("the release list under random events equals its recomputation") {
+    std::uint64_t different = 0;
+    std::uint64_t refused = 0;
+    std::uint64_t asked = 0;
+    std::uint64_t overdue = 0;
+    for (std::uint64_t seed = 0; seed < 300; ++seed) {
+      Random r(75, seed);
+      const auto check = [&](Status s) { refused += ok(s) ? 0 : 1; };
+      DecodePool pool;
+      const DecodeClass classes[] = {{Fine{5} << 20, Fine{1} << 19, Fine{1} << 14}};
+      check(pool.configure(classes));
+      check(pool.add(0, 0, 200, 0));
+      struct Held {
+        bool live = false, running = false;
+        std::int64_t kv = 0, context = 0, key = 0, sequences = 0;
+      };
+      std::vector<Held> held(40);
+      Nanos t = 100;
+      Nanos at = 100;
+      std::int64_t iteration = 3;
+      Nanos perIteration = 7;
+      check(pool.setClock(0, at, iteration, perIteration));
+      for (int step = 0; step < 200; ++step) {
+        t += r.below(4);
+        const std::uint32_t id = r.below(40);
+        Held& h = held[id];
+        const std::int64_t kv = 1 + r.below(30);
+        const std::int64_t finish = std::max<std::int64_t>(0, t - 5 + r.below(60));
+        const std::int64_t last = std::max<std::int64_t>(0, iteration - 2 + r.below(12));
+        switch (r.below(6)) {
+          case 0:
+            if (h.live) {
+              check(pool.release(id));
+              h.live = false;
+            } else {
+              h = {true, false, kv, kv / 2, finish, 1 + r.below(3)};
+              check(pool.reserve(id, 0, kv, kv / 2, static_cast<std::uint32_t>(h.sequences), finish));
+            }
+            break;
+          case 1:
+            if (!h.live) break;
+            check(pool.run(id, last));
+            h.running = true;
+            h.key = last;
+            break;
+          case 2:
+            if (!h.live || h.running) break;
+            check(pool.expect(id, finish));
+            h.key = finish;
+            break;
+          case 3:
+            if (!h.live) break;
+            check(pool.resize(id, kv, kv));
+            h.kv = h.context = kv;
+            break;
+          case 4:  // the clock moves on along its line, or not
+            if (r.below(2) == 0) {
+              ++iteration;
+              at += perIteration;
+              t = std::max(t, at);
+            } else {
+              at = t;
+              perIteration = 1 + r.below(12);
+            }
+            check(pool.setClock(0, at, iteration, perIteration));
+            break;
+          default:
+            break;
+        }
+        naive::Decode slow{};
+        slow.capacity = 200;
+        slow.perIteration = perIteration;
+        for (const Held& c : held) {
+          if (!c.live) continue;
+          slow.used += c.kv;
+          slow.context += c.context;
+          slow.batch += c.sequences;
+          const std::int64_t release = c.running ? at + (c.key - iteration) * perIteration : c.key;
+          slow.releases.emplace_back(release, c.kv);
+          overdue += release <= t ? 1 : 0;
+        }
+        const DecodeInstance& d = pool.at(0);
+        if (d.used != slow.used || d.context != slow.context || d.batch != slow.batch) ++different;
+        DecodeProjection projection;
+        projection.begin(pool, t, 0);
+        for (int k = 0; k < 6; ++k) {
+          const std::int64_t need = 1 + r.below(210);
+          const std::int64_t expected = naive::fits(slow, t, need);
+          const double wait = projection.wait(0, need);
+          ++asked;
+          if (expected < 0 ? wait != kInfinite : wait != static_cast<double>(expected - t)) ++different;
+        }
+      }
+      for (std::uint32_t id = 0; id < held.size(); ++id) {
+        if (held[id].live) check(pool.release(id));
+      }
+      const DecodeInstance& d = pool.at(0);
+      if (d.used != 0 || d.context != 0 || d.batch != 0 || d.releases.size() != 0) ++different;
+    }
+    CHECK(refused == 0);
+    CHECK(different == 0);
+    CHECK(asked == 300 * 200 * 6);
+    CHECK(overdue > 1000);
+  }
+
+  TEST_CASE("the decode stage equals its naive form") {
+    std::uint64_t different = 0;
+    std::uint64_t refused = 0;
+    std::uint64_t entries = 0;
+    DecodePlanner planner;
+    for (std::uint64_t seed = 0; seed < 20'000; ++seed) {
+      Random r(76, seed);
+      Scenario x = draw(r, seed % 20 == 0 ? 16 : 5, 1 + r.below(seed % 50 == 0 ? 60 : 8));
+      Fast f;
+      load(x, &f);
+      refused += f.refused;
+      std::vector<naive::DecodeCall> slow;
+      std::vector<WaitingDecode> fast;
+      std::vector<std::vector<Nanos>> transfers(x.state.calls.size());
+      for (std::uint32_t i = 0; i < x.state.calls.size(); ++i) {
+        const naive::Call& c = x.state.calls[i];
+        const int lock = r.below(2) == 0
+                             ? static_cast<int>(r.below(static_cast<std::uint32_t>(x.state.decode.size())))
+                             : -1;
+        std::vector<std::int64_t> transfer(x.state.decodeClasses.size(), 0);
+        const bool here = r.below(2) == 0;
+        if (!here) transfer = c.transfer[0];
+        slow.push_back({c.arrival, c.rank, c.horizon, c.hint, c.kv, c.output, c.sequences, lock, transfer});
+        for (const std::int64_t time : transfer) transfers[i].push_back(time < 0 ? kNever : time);
+        WaitingDecode w;
+        w.slot = i;
+        if (lock >= 0) w.lock = static_cast<std::uint32_t>(lock);
+        w.arrival = c.arrival;
+        w.rank = c.rank;
+        w.inverseHorizon = 1.0 / static_cast<double>(c.horizon + c.hint);
+        w.hint = c.hint;
+        w.kv = c.kv;
+        w.output = static_cast<std::uint32_t>(c.output);
+        w.sequences = static_cast<std::uint32_t>(c.sequences);
+        if (!here) w.transfer = transfers[i].data();
+        fast.push_back(w);
+      }
+      const std::vector<naive::Entry> expected = naive::planDecode(x.state, slow);
+      const auto plan = planner.plan(x.state.t, f.decode, fast);
+      entries += expected.size();
+      bool equalPlans = plan.size() == expected.size();
+      for (std::size_t i = 0; equalPlans && i < plan.size(); ++i) {
+        const naive::Entry& e = expected[i];
+        equalPlans = static_cast<int>(plan[i].call) == e.call &&
+                     static_cast<int>(plan[i].decode) == e.decode && plan[i].ready == e.ready &&
+                     plan[i].finish == e.finish && plan[i].ratio == e.ratio;
+      }
+      if (!equalPlans) ++different;
+      if (planner.plan(x.state.t, f.decode, fast, 1).size() != std::min<std::size_t>(1, expected.size()))
+        ++different;
+    }
+    CHECK(refused == 0);
+    CHECK(different == 0);
+    CHECK(entries > 40'000);
   }
 }
