@@ -4,6 +4,7 @@
 #include "binding/convert.h"
 #include "binding/layout.h"
 #include "binding/napi_setup.h"
+#include "binding/planner_bench.h"
 #include "binding/scheduler_wrap.h"
 #include "binding/simulator_wrap.h"
 #include "binding/trace_wrap.h"
@@ -74,6 +75,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("Scheduler", SchedulerWrap::define(env));
   exports.Set("chessSize", Napi::Function::New<chessSize>(env, "chessSize"));
   exports.Set("chessFill", Napi::Function::New<chessFillColumns>(env, "chessFill"));
+  exports.Set("plannerBench", Napi::Function::New<plannerBench>(env, "plannerBench"));
   exports.Set("pairedT", Napi::Function::New<pairedTest>(env, "pairedT"));
   exports.Set("meanInterval", Napi::Function::New<interval>(env, "meanInterval"));
   return exports;

@@ -39,7 +39,7 @@ Status WaitingCalls::add(std::uint32_t slot, const WaitingCall& call, std::span<
   const std::size_t pairs = std::size_t{prefillClasses_} * decodeClasses_;
   if (holds(slot)) return Status::kSlotInUse;
   if (call.kv < 1 || call.kv > kMaxKvTokens || call.output < 1) return Status::kBadTokens;
-  if (call.arrival < -kMaxTime || call.arrival > kMaxTime || call.hint < 0 || call.hint > kMaxTime)
+  if (call.arrival < 0 || call.arrival > kMaxTime || call.hint < 0 || call.hint > kMaxTime)
     return Status::kBadTime;
   if (!(call.inverseHorizon > 0 && call.inverseHorizon <= 1) || !valid(call.holders[0]) ||
       !valid(call.holders[1]) || prefill.size() != prefillClasses_ || transfer.size() != pairs) {

@@ -143,7 +143,8 @@ Scenario draw(Random& r, std::size_t instances, std::size_t calls) {
     if (twin) {
       c = s.calls[r.below(static_cast<std::uint32_t>(i))];
     } else {
-      c.arrival = ties ? s.t - unit * uniform(r, 0, 8) : s.t - uniform(r, 0, std::int64_t{1} << 38);
+      c.arrival = ties ? s.t - unit * uniform(r, 0, 8)
+                       : std::max<std::int64_t>(0, s.t - uniform(r, 0, std::int64_t{1} << 38));
       c.horizon = ties ? std::int64_t{1} << r.below(5) : uniform(r, 1'000'000, 100'000'000'000);
       c.hint = r.below(4) == 0 ? (ties ? c.horizon : uniform(r, 0, 10'000'000'000)) : 0;
       c.output = ties ? uniform(r, 1, 4) : uniform(r, 1, 2000);
@@ -528,6 +529,9 @@ TEST_SUITE("planner") {
     c.inverseHorizon = 2;
     CHECK(x.f.calls.add(9, c, two, four) == Status::kBadValue);
     c.inverseHorizon = 1;
+    c.arrival = -1;
+    CHECK(x.f.calls.add(9, c, two, four) == Status::kBadTime);
+    c.arrival = 0;
     c.hint = -1;
     CHECK(x.f.calls.add(9, c, two, four) == Status::kBadTime);
     CHECK(x.f.calls.remove(9) == Status::kUnknownCall);
@@ -567,7 +571,7 @@ TEST_SUITE("planner") {
     const Nanos time[] = {kMaxTime};
     for (std::uint32_t i = 0; i < 9; ++i) {
       WaitingCall c;
-      c.arrival = -kMaxTime;
+      c.arrival = i % 3 == 0 ? kMaxTime : 0;
       c.rank = i;
       c.hint = i % 2 == 0 ? kMaxTime : 0;
       c.inverseHorizon = 1;
