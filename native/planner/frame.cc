@@ -31,56 +31,48 @@ void Frame::begin(Nanos t, const PrefillPool& prefill, const DecodePool& decodeP
   storageUsed_ = 0;
 
   const std::uint32_t instances = static_cast<std::uint32_t>(prefill.size());
-  clip.resize(std::size_t{instances} + 1);
-  rank.resize(std::size_t{instances} + 1);
+  const std::uint32_t never = prefillClasses + instances;
+  clip.resize(std::size_t{never} + 1);
+  rank.resize(std::size_t{never} + 1);
   for (std::uint32_t p = 0; p < instances; ++p) {
     const PrefillInstance& instance = prefill.at(p);
-    clip[p] = instance.present ? static_cast<double>(std::max<Nanos>(instance.ready - t, 0)) : kInfinite;
-    rank[p] = instance.rank;
+    clip[prefillClasses + p] =
+        instance.present ? static_cast<double>(std::max<Nanos>(instance.ready - t, 0)) : kInfinite;
+    rank[prefillClasses + p] = instance.rank;
   }
-  clip[instances] = kInfinite;
-  rank[instances] = instances;
+  clip[never] = kInfinite;
+  rank[never] = instances;
   representatives.clear();
   for (std::uint32_t k = 0; k < prefillClasses; ++k) {
+    clip[k] = kInfinite;
+    rank[k] = instances;
     if (prefill.members(k).empty()) continue;
-    representatives.emplace_back();
-    represent(k, &representatives.back());
-    settle();
+    representatives.push_back(k);
+    represent(k);
   }
+  settle();
 
+  for (std::vector<double>* column :
+       {&origin, &slope, &skip, &toReady, &wait, &service, &decodeRank, &score}) {
+    column->resize(lanes);
+  }
   slot.resize(lanes);
   kv.resize(lanes);
-  for (std::vector<double>* column :
-       {&origin, &slope, &skip, &finish, &ready, &bestPrefill, &bestDecode, &score})
-    column->resize(lanes);
-  alive.resize(lanes);
-  liveIn.resize(groups);
-  lockedIn.resize(groups);
-  if (holders) {
-    holder[0].resize(lanes);
-    holder[1].resize(lanes);
-  }
+  source.resize(lanes);
+  holder[0].resize(lanes);
+  holder[1].resize(lanes);
+  liveIn.assign(groups, 0);
+  lockedIn.assign(groups, 0);
+  staleIn.assign(groups, 0);
+  best.assign(groups, -kInfinite);
   blocks_.resize(lanes * rows_);
 
   const double ones = allBits();
   const std::uint32_t pairs = prefillClasses * decodeClasses;
-  std::fill(liveIn.begin(), liveIn.end(), 0);
-  std::fill(lockedIn.begin(), lockedIn.end(), 0);
-  for (std::uint32_t i = 0; i < lanes; ++i) {
+  for (std::uint32_t i = 0; i < size; ++i) {
     const std::uint32_t group = i / kLanes;
+    const std::uint8_t bit = static_cast<std::uint8_t>(1u << (i % kLanes));
     double* out = blocks_.data() + std::size_t{group} * rows_ * kLanes + i % kLanes;
-    if (i >= size) {
-      for (std::uint32_t row = 0; row < rows_; ++row) out[std::size_t{row} * kLanes] = 0;
-      kv[i] = kv[size - 1];
-      slot[i] = slot[size - 1];
-      alive[i] = 0;
-      skip[i] = ones;
-      score[i] = -kInfinite;
-      origin[i] = slope[i] = 0;
-      bestPrefill[i] = bestDecode[i] = -1;
-      if (holders) holder[0][i] = holder[1][i] = static_cast<std::int32_t>(instances);
-      continue;
-    }
     kv[i] = calls.byKv()[i].kv;
     slot[i] = calls.byKv()[i].slot;
     const WaitingCall& c = calls.at(slot[i]);
@@ -92,25 +84,41 @@ void Frame::begin(Nanos t, const PrefillPool& prefill, const DecodePool& decodeP
       for (std::uint32_t g = 0; g < decodeClasses; ++g, row += prefillClasses * kLanes)
         *row = pre[h] + transfer[h * decodeClasses + g];
     }
-    alive[i] = 1;
+    liveIn[group] |= bit;
     skip[i] = 0;
-    ++liveIn[group];
     if (c.lock != kNoSlot) {
       skip[i] = ones;
-      lockedIn[group] |= static_cast<std::uint8_t>(1u << (i % kLanes));
+      lockedIn[group] |= bit;
     }
     if (!holders) continue;
     for (std::uint32_t k = 0; k < 2; ++k) {
       const Holder& h = c.holders[k];
       double* row = out + std::size_t{1 + pairs + k * decodeClasses} * kLanes;
       const bool present = h.instance < instances && prefill.at(h.instance).present;
-      holder[k][i] = static_cast<std::int32_t>(present ? h.instance : instances);
+      holder[k][i] = static_cast<std::int32_t>(present ? prefillClasses + h.instance : never);
       const std::uint32_t hardware = present ? prefill.at(h.instance).hardwareClass : 0;
       const double own = present ? prefillTime(i, h.instance) : kInfinite;
       for (std::uint32_t g = 0; g < decodeClasses; ++g, row += kLanes)
         *row = own + transfer[hardware * decodeClasses + g];
     }
   }
+  for (std::uint32_t i = size; i < lanes; ++i) {
+    double* out = blocks_.data() + std::size_t{i / kLanes} * rows_ * kLanes + i % kLanes;
+    for (std::uint32_t row = 0; row < rows_; ++row) out[std::size_t{row} * kLanes] = 0;
+    pad(i);
+  }
+}
+
+/// A lane without a call, after the last one.
+void Frame::pad(std::uint32_t i) {
+  slot[i] = slot[size - 1];
+  kv[i] = kv[size - 1];
+  skip[i] = allBits();
+  source[i] = static_cast<std::int32_t>(clip.size()) - 1;
+  holder[0][i] = holder[1][i] = source[i];
+  decodeRank[i] = -1;
+  score[i] = -kInfinite;
+  origin[i] = slope[i] = toReady[i] = wait[i] = service[i] = 0;
 }
 
 double Frame::prefillTime(std::uint32_t i, std::uint32_t p) const {
@@ -123,58 +131,59 @@ double Frame::prefillTime(std::uint32_t i, std::uint32_t p) const {
   return time;
 }
 
-void Frame::represent(std::uint32_t hardwareClass, Representative* out) const {
-  double least = kInfinite;
-  std::uint32_t best = prefill_->members(hardwareClass).front();
-  for (const std::uint32_t p :
-       prefill_->members(hardwareClass)) {  // ascending rank: the first of equals stays
-    if (clip[p] < least) {
-      least = clip[p];
-      best = p;
-    }
+void Frame::represent(std::uint32_t hardwareClass) {
+  const std::vector<std::uint32_t>& members = prefill_->members(hardwareClass);
+  const double* clips = clip.data() + prefillClasses;
+  std::uint32_t chosen = members.front();
+  for (const std::uint32_t p : members) {  // ascending rank: the first of equals stays
+    if (clips[p] < clips[chosen]) chosen = p;
   }
-  *out = {least, rank[best], hardwareClass};
+  clip[hardwareClass] = clips[chosen];
+  rank[hardwareClass] = rank[prefillClasses + chosen];
 }
 
-/// Puts one changed representative back into the order of ranks.
 void Frame::settle() {
   for (std::size_t i = 1; i < representatives.size(); ++i) {
-    for (std::size_t j = i; j > 0 && representatives[j].rank < representatives[j - 1].rank; --j)
+    for (std::size_t j = i; j > 0 && rank[representatives[j]] < rank[representatives[j - 1]]; --j)
       std::swap(representatives[j], representatives[j - 1]);
   }
 }
 
-void Frame::occupy(std::uint32_t p, double until) {
-  clip[p] = until;
-  const std::uint32_t hardwareClass = prefill_->at(p).hardwareClass;
-  for (Representative& r : representatives) {
-    if (r.hardwareClass != hardwareClass) continue;
-    if (r.rank == rank[p]) {
-      represent(hardwareClass, &r);
-      settle();
-    }
-    return;
+Changed Frame::commit(std::uint32_t i, std::uint32_t p, std::uint32_t d, double end, Nanos finish) {
+  Changed changed;
+  changed.instance = static_cast<std::int32_t>(prefillClasses + p);
+  changed.decode = d;
+  changed.decodeRank = decodeRank[i];
+  const std::uint32_t k = prefill_->at(p).hardwareClass;
+  clip[prefillClasses + p] = end;
+  if (rank[k] == rank[prefillClasses + p]) {
+    represent(k);
+    settle();
+    changed.representative = static_cast<std::int32_t>(k);
   }
-}
-
-void Frame::reserve(std::uint32_t d, std::uint32_t i, Nanos finishAt) {
-  decode.commit(d, kv[i], call(i).sequences, finishAt);
+  decode.commit(d, kv[i], call(i).sequences, finish);
   Column& c = columns_[d];
   if (c.state == ColumnState::kExact) c.state = ColumnState::kStale;
   if (c.state == ColumnState::kFree) c.state = ColumnState::kUnknown;
+  return changed;
 }
 
 void Frame::kill(std::uint32_t i) {
-  alive[i] = 0;
+  const std::uint32_t group = i / kLanes;
+  const std::uint8_t others = static_cast<std::uint8_t>(~(1u << (i % kLanes)));
+  liveIn[group] &= others;
+  lockedIn[group] &= others;
+  staleIn[group] &= others;
   skip[i] = allBits();
+  source[i] = static_cast<std::int32_t>(clip.size()) - 1;
+  decodeRank[i] = -1;
   score[i] = -kInfinite;
-  bestPrefill[i] = bestDecode[i] = -1;
-  --liveIn[i / kLanes];
-  lockedIn[i / kLanes] &= static_cast<std::uint8_t>(~(1u << (i % kLanes)));
+  const double* lane = &score[std::size_t{group} * kLanes];
+  best[group] = std::max(std::max(lane[0], lane[1]), std::max(lane[2], lane[3]));
   --live;
 }
 
-const double* Frame::refresh(std::uint32_t d) {
+double* Frame::refresh(std::uint32_t d) {
   Column& c = columns_[d];
   const std::int64_t free = decode.free(d);
   const std::int64_t capacity = decode.capacity(d);
@@ -192,13 +201,10 @@ const double* Frame::refresh(std::uint32_t d) {
   std::size_t i = 0;
   for (; i < lanes && kv[i] <= free; ++i) out[i] = 0;
   if (i < lanes && kv[i] <= capacity) {
-    const ReleaseWindow& window = decode.window(d);
-    std::uint32_t cursor = 0;
-    if ((lanes - i) * 8 < window.size()) {
-      for (; i < lanes && kv[i] <= capacity; ++i) out[i] = decode.offset(window.at(kv[i] - free));
-    } else {
-      for (; i < lanes && kv[i] <= capacity; ++i) out[i] = decode.offset(window.next(kv[i] - free, &cursor));
-    }
+    std::size_t end = lanes;
+    while (kv[end - 1] > capacity) --end;
+    decode.waits(d, {kv.data() + i, end - i}, free, out + i);
+    i = end;
   }
   for (; i < lanes; ++i) out[i] = kInfinite;
   c.state = ColumnState::kExact;
@@ -207,65 +213,45 @@ const double* Frame::refresh(std::uint32_t d) {
 
 void Frame::compact() {
   const std::size_t block = std::size_t{rows_} * kLanes;
-  std::uint32_t to = 0;
+  moved_.clear();
   for (std::uint32_t i = 0; i < size; ++i) {
-    if (!alive[i]) continue;
-    if (to != i) {
-      const double* source = blocks_.data() + i / kLanes * block + i % kLanes;
-      double* target = blocks_.data() + to / kLanes * block + to % kLanes;
-      for (std::uint32_t row = 0; row < rows_; ++row) target[row * kLanes] = source[row * kLanes];
-      slot[to] = slot[i];
-      kv[to] = kv[i];
-      for (std::vector<double>* column :
-           {&origin, &slope, &skip, &finish, &ready, &bestPrefill, &bestDecode, &score})
-        (*column)[to] = (*column)[i];
-      if (holders) {
-        holder[0][to] = holder[0][i];
-        holder[1][to] = holder[1][i];
-      }
-      for (Column& c : columns_) {
-        if (c.at != kNoSlot) storage_[c.at][to] = storage_[c.at][i];
-      }
+    const std::uint32_t group = i / kLanes;
+    const std::uint32_t lane = i % kLanes;
+    if (!(liveIn[group] >> lane & 1)) continue;
+    const std::uint32_t to = static_cast<std::uint32_t>(moved_.size());
+    moved_.push_back({(staleIn[group] >> lane & 1) != 0, (lockedIn[group] >> lane & 1) != 0});
+    if (to == i) continue;
+    const double* from = blocks_.data() + group * block + lane;
+    double* target = blocks_.data() + to / kLanes * block + to % kLanes;
+    for (std::uint32_t row = 0; row < rows_; ++row) target[row * kLanes] = from[row * kLanes];
+    slot[to] = slot[i];
+    kv[to] = kv[i];
+    source[to] = source[i];
+    holder[0][to] = holder[0][i];
+    holder[1][to] = holder[1][i];
+    for (std::vector<double>* column :
+         {&origin, &slope, &skip, &toReady, &wait, &service, &decodeRank, &score}) {
+      (*column)[to] = (*column)[i];
     }
-    ++to;
+    for (std::uint32_t k = 0; k < storageUsed_; ++k) storage_[k][to] = storage_[k][i];
   }
-  size = to;
+  size = static_cast<std::uint32_t>(moved_.size());
   groups = (size + kLanes - 1) / kLanes;
-  const std::uint32_t lanes = groups * kLanes;
-  std::fill(liveIn.begin(), liveIn.begin() + groups, 0);
-  std::fill(lockedIn.begin(), lockedIn.begin() + groups, 0);
-  for (std::uint32_t i = 0; i < lanes; ++i) {
-    if (i < size) {
-      alive[i] = 1;
-      ++liveIn[i / kLanes];
-      if (call(i).lock != kNoSlot) lockedIn[i / kLanes] |= static_cast<std::uint8_t>(1u << (i % kLanes));
-      continue;
-    }
-    alive[i] = 0;
-    slot[i] = slot[size - 1];
-    kv[i] = kv[size - 1];
-    skip[i] = allBits();
-    score[i] = -kInfinite;
-    bestPrefill[i] = bestDecode[i] = -1;
-    for (Column& c : columns_) {
-      if (c.at != kNoSlot) storage_[c.at][i] = storage_[c.at][size - 1];
+  for (std::uint32_t i = size; i < groups * kLanes; ++i) {
+    pad(i);
+    for (std::uint32_t k = 0; k < storageUsed_; ++k) storage_[k][i] = storage_[k][size - 1];
+  }
+  for (std::uint32_t group = 0; group < groups; ++group) {
+    liveIn[group] = staleIn[group] = lockedIn[group] = 0;
+    best[group] = -kInfinite;
+    for (std::uint32_t i = group * kLanes; i < size && i < (group + 1) * kLanes; ++i) {
+      const std::uint8_t bit = static_cast<std::uint8_t>(1u << (i % kLanes));
+      liveIn[group] |= bit;
+      if (moved_[i].stale) staleIn[group] |= bit;
+      if (moved_[i].locked) lockedIn[group] |= bit;
+      best[group] = std::max(best[group], score[i]);
     }
   }
-}
-
-std::uint32_t passScalar(Frame& f, double p, double d, bool all) {
-  std::uint32_t pick = kNoSlot;
-  double best = std::numeric_limits<double>::lowest();
-  for (std::uint32_t i = 0; i < f.size; ++i) {
-    if (!f.alive[i]) continue;
-    if (all || f.bestPrefill[i] == p || f.bestDecode[i] == d) evaluateFromColumns(f, i);
-    const double score = f.score[i];
-    if (score > best || (score == best && f.before(i, pick))) {
-      best = score;
-      pick = i;
-    }
-  }
-  return pick;
 }
 
 }  // namespace laxity

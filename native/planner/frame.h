@@ -3,8 +3,19 @@
 //
 // Calls stand in ascending KV need, four to a group (a vector of doubles). Inside a group the times of a call
 // lie in a block, row by row: output tokens, then prefill + transfer per (decode class, prefill class), then
-// the same for two holders per decode class. Everything that the scan for the next call reads lies in columns
-// of its own.
+// the same for two holders per decode class. Everything that the search for the next call reads lies in
+// columns of its own.
+//
+// A source is where a prefill can start: source k < classes is the representative of prefill class k (of its
+// present members the least (max(ready, t), perm)), source classes + p is instance p itself, for holders; one
+// more is never ready.
+//
+// A lane keeps its cached pair as (source, toReady, wait, service, decode rank) and the score of that pair
+// *now*:
+//   score = (max(clip[source] + toReady, wait) + service - origin) * slope
+// Any pair's present value bounds the best one from above, so a lane whose source or decode instance a commit
+// has changed is only valued again and marked stale; it is evaluated if its bound comes out first. A score
+// that is not stale is exact (planner.md, claim 3). Compare claim 4: no bound on drifts is needed.
 //
 // Times are offsets to t: integers below 2^53 in doubles, so that sums, products and comparisons are exact
 // and the scalar and the vector evaluation agree bit for bit.
@@ -22,6 +33,14 @@ namespace laxity {
 
 inline constexpr std::uint32_t kLanes = 4;
 
+/// What a commit changed, as lanes see it.
+struct Changed {
+  std::int32_t representative = -1;  ///< source whose representative is another or less ready, -1 = none
+  std::int32_t instance = -1;        ///< source of the prefill instance itself
+  std::uint32_t decode = 0;          ///< slot
+  double decodeRank = -1;
+};
+
 class Frame {
  public:
   /// Copies the state; O(calls * classes^2 + instances).
@@ -33,33 +52,31 @@ class Frame {
   std::uint32_t live = 0;
   std::vector<std::uint32_t> slot;
   std::vector<std::int64_t> kv;
-  std::vector<double> origin;  ///< score = (finish - origin) * slope
+  std::vector<double> origin;
   std::vector<double> slope;
-  std::vector<double> skip;  ///< all bits set: not for the vector evaluation (dead or locked)
-  std::vector<std::uint8_t> alive;
-  std::vector<std::uint8_t> liveIn;    ///< live lanes of a group
-  std::vector<std::uint8_t> lockedIn;  ///< its locked lanes, as bits
-  std::vector<std::int32_t> holder[2];
+  std::vector<double> skip;             ///< all bits set: not for the vector evaluation (dead or locked)
+  std::vector<std::int32_t> holder[2];  ///< sources
 
-  // The best pair of each call; rank -1 without one. Score: minus infinity without one, or dead.
-  std::vector<double> finish;
-  std::vector<double> ready;
-  std::vector<double> bestPrefill;
-  std::vector<double> bestDecode;
+  // The cached pair; decode rank -1 and score minus infinity without one, or dead.
+  std::vector<std::int32_t> source;
+  std::vector<double> toReady;
+  std::vector<double> wait;
+  std::vector<double> service;
+  std::vector<double> decodeRank;
   std::vector<double> score;
 
-  // Prefill instances by slot, and one more that is never ready, for calls without a holder.
+  // Groups: lanes as bits, and the largest score.
+  std::vector<std::uint8_t> liveIn;
+  std::vector<std::uint8_t> lockedIn;
+  std::vector<std::uint8_t> staleIn;
+  std::vector<double> best;
+
+  // Sources.
   std::vector<double> clip;  ///< max(ready, t)
   std::vector<double> rank;
-
-  // Per prefill class the instance with the least (clip, rank); classes in ascending rank of theirs, so that
-  // the first of equal ready times is the right one.
-  struct Representative {
-    double clip;
-    double rank;
-    std::uint32_t hardwareClass;
-  };
-  std::vector<Representative> representatives;
+  /// Prefill classes with members, in ascending rank of their representatives: the first of equal ready times
+  /// is the right one.
+  std::vector<std::uint32_t> representatives;
 
   DecodeProjection decode;
   bool holders = false;
@@ -72,6 +89,8 @@ class Frame {
   std::uint32_t holderRow() const { return 1 + prefillClasses * decodeClasses; }
   const WaitingCall& call(std::uint32_t i) const { return calls_->at(slot[i]); }
   const PrefillPool& prefillPool() const { return *prefill_; }
+  bool alive(std::uint32_t i) const { return liveIn[i / kLanes] >> (i % kLanes) & 1; }
+  double output(std::uint32_t i) const { return block(i / kLanes)[i % kLanes]; }
 
   /// The order among equal scores: arrival, then rank.
   bool before(std::uint32_t i, std::uint32_t j) const {
@@ -80,34 +99,43 @@ class Frame {
     return a.arrival != b.arrival ? a.arrival < b.arrival : a.rank < b.rank;
   }
 
-  /// w_d of every lane, exact now; null where all of them are 0.
-  const double* waits(std::uint32_t d) {
-    switch (columns_[d].state) {
-      case ColumnState::kExact:
-        return storage_[columns_[d].at].data();
-      case ColumnState::kFree:
-        return nullptr;
-      default:
-        return refresh(d);
-    }
+  /// Of the cached pair.
+  double readyOf(std::uint32_t i) const { return clip[static_cast<std::uint32_t>(source[i])] + toReady[i]; }
+  double finishOf(std::uint32_t i) const { return std::max(readyOf(i), wait[i]) + service[i]; }
+  double valueOf(std::uint32_t i) const {
+    return decodeRank[i] < 0 ? -kInfinite : (finishOf(i) - origin[i]) * slope[i];
   }
-  /// A lower bound of w_d of one lane: what it was earlier in the plan.
+
+  /// w_d of every lane: exact with `exact`, else a lower bound (what it was earlier in the plan). Exact
+  /// without asking at the first time. Null where all of them are 0.
+  double* waits(std::uint32_t d, bool exact) {
+    const Column& c = columns_[d];
+    if (c.state == ColumnState::kExact || (c.state == ColumnState::kStale && !exact))
+      return storage_[c.at].data();
+    return c.state == ColumnState::kFree ? nullptr : refresh(d);
+  }
+  bool waitsAreExact(std::uint32_t d) const { return columns_[d].state != ColumnState::kStale; }
+  /// One lane's, exact; does not fill a column.
+  double waitOf(std::uint32_t d, std::uint32_t i) {
+    const Column& c = columns_[d];
+    if (c.state == ColumnState::kExact) return storage_[c.at][i];
+    return c.state == ColumnState::kFree ? 0 : decode.wait(d, kv[i]);
+  }
   double waitBound(std::uint32_t d, std::uint32_t i) const {
     const Column& c = columns_[d];
     return c.state == ColumnState::kExact || c.state == ColumnState::kStale ? storage_[c.at][i] : 0;
   }
-  double wait(std::uint32_t d, std::uint32_t i) {
-    const Column& c = columns_[d];
-    if (c.state == ColumnState::kExact) return storage_[c.at][i];
-    return c.state == ColumnState::kFree ? 0 : decode.wait(d, kv[i]);
+  /// Prepares for `lanes` lanes asking for w_d.
+  void expectWaits(std::uint32_t d, std::uint32_t lanes) {
+    if (lanes * 8 >= groups * kLanes) waits(d, true);
   }
 
   /// The time that lane i's prefill takes on p.
   double prefillTime(std::uint32_t i, std::uint32_t p) const;
 
-  /// Moves p's ready time and its class's representative. O(members of the class).
-  void occupy(std::uint32_t p, double until);
-  void reserve(std::uint32_t d, std::uint32_t i, Nanos finish);
+  /// Lane i goes to its cached pair: p is busy until `end`, d holds it until `finish`. O(members of p's
+  /// class).
+  Changed commit(std::uint32_t i, std::uint32_t p, std::uint32_t d, double end, Nanos finish);
   void kill(std::uint32_t i);
 
   /// Closes the gaps that planned calls left; O(live * rows).
@@ -120,9 +148,10 @@ class Frame {
     std::uint32_t at;  ///< in storage_, kNoSlot without
   };
 
-  const double* refresh(std::uint32_t d);
-  void represent(std::uint32_t hardwareClass, Representative* out) const;
+  double* refresh(std::uint32_t d);
+  void represent(std::uint32_t hardwareClass);
   void settle();
+  void pad(std::uint32_t i);
 
   const PrefillPool* prefill_ = nullptr;
   const WaitingCalls* calls_ = nullptr;
@@ -131,6 +160,11 @@ class Frame {
   std::vector<Column> columns_;
   std::vector<std::vector<double>> storage_;
   std::uint32_t storageUsed_ = 0;
+  struct Moved {
+    bool stale;
+    bool locked;
+  };
+  std::vector<Moved> moved_;
 };
 
 /// The best pair of one lane, as planner.md 9: per decode class the earliest decode-ready time over the
@@ -141,10 +175,12 @@ void evaluate(Frame& f, std::uint32_t i, Wait&& wait, Bound&& bound) {
   const double* block = f.block(i / kLanes) + i % kLanes;
   const double output = block[0];
   const std::uint32_t lock = f.call(i).lock;
+  const double* clip = f.clip.data();
+  const double* rank = f.rank.data();
   double bestFinish = kInfinite;
   double bestReady = -kInfinite;
   double bestDecode = -1;
-  double bestPrefill = -1;
+  std::int32_t bestSource = static_cast<std::int32_t>(f.clip.size()) - 1;
   for (std::uint32_t g = 0; g < f.decodeClasses; ++g) {
     const DecodeCandidate* d = f.decode.first(g);
     const DecodeCandidate* last = f.decode.last(g);
@@ -155,22 +191,22 @@ void evaluate(Frame& f, std::uint32_t i, Wait&& wait, Bound&& bound) {
     }
     if (d == last) continue;
     double ready = kInfinite;
-    double prefill = -1;
+    std::int32_t source = bestSource;
     const double* row = block + std::size_t{1 + g * f.prefillClasses} * kLanes;
-    for (const Frame::Representative& p : f.representatives) {
-      const double r = p.clip + row[p.hardwareClass * kLanes];
+    for (const std::uint32_t k : f.representatives) {
+      const double r = clip[k] + row[k * kLanes];
       if (r < ready) {
         ready = r;
-        prefill = p.rank;
+        source = static_cast<std::int32_t>(k);
       }
     }
     if (f.holders) {
       for (std::uint32_t k = 0; k < 2; ++k) {
-        const std::int32_t p = f.holder[k][i];
-        const double r = f.clip[p] + block[std::size_t{f.holderRow() + k * f.decodeClasses + g} * kLanes];
-        if (r < ready || (r == ready && f.rank[p] < prefill)) {
+        const std::int32_t h = f.holder[k][i];
+        const double r = clip[h] + block[std::size_t{f.holderRow() + k * f.decodeClasses + g} * kLanes];
+        if (r < ready || (r == ready && rank[h] < rank[source])) {
           ready = r;
-          prefill = f.rank[p];
+          source = h;
         }
       }
     }
@@ -186,34 +222,60 @@ void evaluate(Frame& f, std::uint32_t i, Wait&& wait, Bound&& bound) {
         bestFinish = finish;
         bestReady = ready;
         bestDecode = d->rank;
-        bestPrefill = prefill;
+        bestSource = source;
+        f.wait[i] = w;
+        f.service[i] = service;
       }
       if (w <= ready) break;
     }
   }
-  f.finish[i] = bestFinish;
-  f.ready[i] = bestReady;
-  f.bestDecode[i] = bestDecode;
-  f.bestPrefill[i] = bestPrefill;
+  f.decodeRank[i] = bestDecode;
+  f.source[i] = bestSource;
+  f.toReady[i] = bestReady - clip[bestSource];
 }
 
-inline void evaluateFromColumns(Frame& f, std::uint32_t i) {
+/// With columns where they are exact, and single answers where they are not.
+inline void evaluateLane(Frame& f, std::uint32_t i) {
   evaluate(
       f, i,
       [&](std::uint32_t d) {
-        const double* waits = f.waits(d);
-        return waits == nullptr ? 0 : waits[i];
+        double* waits = f.waits(d, false);
+        if (waits == nullptr) return 0.0;
+        if (!f.waitsAreExact(d)) waits[i] = f.decode.wait(d, f.kv[i]);
+        return waits[i];
       },
-      [](std::uint32_t) { return 0.0; });
-  f.score[i] = f.bestDecode[i] < 0 ? -kInfinite : (f.finish[i] - f.origin[i]) * f.slope[i];
+      [&](std::uint32_t d) { return f.waitBound(d, i); });
+  f.score[i] = f.valueOf(i);
 }
 
-/// Evaluates again every call whose best pair uses the prefill rank `p` or the decode rank `d` (with `all`:
-/// every call), and returns the lane that goes first: largest score, ties by `before`; kNoSlot where no call
-/// has a pair.
-using Pass = std::uint32_t (*)(Frame& frame, double p, double d, bool all);
-std::uint32_t passScalar(Frame& frame, double p, double d, bool all);
+/// The two implementations of the inner loops. `all` evaluates every lane; `next` values again what `changed`
+/// touched and returns the lane that goes first, exact (largest score, ties by `before`), kNoSlot without
+/// one.
+struct Kernel {
+  void (*all)(Frame& frame);
+  std::uint32_t (*next)(Frame& frame, const Changed& changed);
+};
+extern const Kernel kScalarKernel;
 /// Null where this processor or compiler has no AVX2.
-Pass passAvx2();
+const Kernel* avx2Kernel();
+
+/// Picks by the bounds in `best`, evaluating the lanes (or groups) that come out first while they are stale.
+template <class Evaluate>
+std::uint32_t pickExact(Frame& f, Evaluate&& evaluateStale) {
+  const double* best = f.best.data();
+  for (;;) {
+    double top = std::numeric_limits<double>::lowest();
+    for (std::uint32_t group = 0; group < f.groups; ++group) top = best[group] > top ? best[group] : top;
+    std::uint32_t pick = kNoSlot;
+    for (std::uint32_t group = 0; group < f.groups; ++group) {
+      if (best[group] != top) continue;
+      for (std::uint32_t i = group * kLanes; i < (group + 1) * kLanes; ++i) {
+        if (f.score[i] == top && (pick == kNoSlot || f.before(i, pick))) pick = i;
+      }
+    }
+    if (pick == kNoSlot || !(f.staleIn[pick / kLanes] >> (pick % kLanes) & 1)) return pick;
+    evaluateStale(pick);
+  }
+}
 
 }  // namespace laxity

@@ -31,15 +31,14 @@ bool PairPlanner::enough() const {
 }
 
 void PairPlanner::greedy() {
-  std::uint32_t i = pass_(frame_, 0, 0, true);
+  kernel_->all(frame_);
+  std::uint32_t i = pickExact(frame_, [](std::uint32_t) {});
   while (i != kNoSlot) {
-    const double p = frame_.bestPrefill[i];
-    const double d = frame_.bestDecode[i];
-    commit(i);
+    const Changed changed = commit(i);
     frame_.kill(i);
     if (frame_.live == 0 || enough()) return;
     if (frame_.live * 2 <= frame_.size && frame_.size > 2 * kLanes) frame_.compact();
-    i = pass_(frame_, p, d, false);
+    i = kernel_->next(frame_, changed);
   }
 }
 
@@ -47,21 +46,21 @@ void PairPlanner::inSequence() {
   for (const std::uint32_t i : sequence_) {
     if (enough()) return;
     evaluate(
-        frame_, i, [&](std::uint32_t d) { return frame_.wait(d, i); },
+        frame_, i, [&](std::uint32_t d) { return frame_.waitOf(d, i); },
         [&](std::uint32_t d) { return frame_.waitBound(d, i); });
-    if (frame_.bestDecode[i] >= 0) commit(i);
+    if (frame_.decodeRank[i] >= 0) commit(i);
   }
 }
 
-void PairPlanner::commit(std::uint32_t i) {
+Changed PairPlanner::commit(std::uint32_t i) {
   const WaitingCall& call = frame_.call(i);
   const PrefillPool& pool = frame_.prefillPool();
-  const std::uint32_t p = pool.slotOf(static_cast<std::uint32_t>(frame_.bestPrefill[i]));
-  const std::uint32_t d = decode_->slotOf(static_cast<std::uint32_t>(frame_.bestDecode[i]));
-  const double end = frame_.clip[p] + frame_.prefillTime(i, p);
+  const std::uint32_t p =
+      pool.slotOf(static_cast<std::uint32_t>(frame_.rank[static_cast<std::uint32_t>(frame_.source[i])]));
+  const std::uint32_t d = decode_->slotOf(static_cast<std::uint32_t>(frame_.decodeRank[i]));
+  const double end = frame_.clip[pool.classes() + p] + frame_.prefillTime(i, p);
   const auto time = [&](double offset) {
-    const Nanos room = kMaxTime - t_;
-    return offset < static_cast<double>(room) ? t_ + static_cast<Nanos>(offset) : kMaxTime;
+    return offset < static_cast<double>(kMaxTime - t_) ? t_ + static_cast<Nanos>(offset) : kMaxTime;
   };
   PlanEntry e;
   e.call = frame_.slot[i];
@@ -70,14 +69,13 @@ void PairPlanner::commit(std::uint32_t i) {
   e.prefillRevision = pool.at(p).revision;
   e.decodeRevision = decode_->at(d).revision;
   e.prefillEnd = time(end);
-  e.ready = time(frame_.ready[i]);
-  e.finish = time(frame_.finish[i]);
+  e.ready = time(frame_.readyOf(i));
+  e.finish = time(frame_.finishOf(i));
   e.ratio = static_cast<double>(e.finish - (call.arrival - call.hint)) * call.inverseHorizon;
   entries_.push_back(e);
-  frame_.occupy(p, end);
-  frame_.reserve(d, i, e.finish);
   if (++given_[p] == 1 && pool.at(p).open) --unserved_;
   if (given_[p] == options_.perInstance) --below_;
+  return frame_.commit(i, p, d, end, e.finish);
 }
 
 }  // namespace laxity

@@ -98,10 +98,10 @@ class PairPlanner {
 
   /// kVector falls back to scalar where there is no vector unit; results are bit-identical.
   explicit PairPlanner(Path path = Path::kAuto) {
-    const Pass vector = path == Path::kScalar ? nullptr : passAvx2();
-    pass_ = vector != nullptr ? vector : passScalar;
+    const Kernel* vector = path == Path::kScalar ? nullptr : avx2Kernel();
+    kernel_ = vector != nullptr ? vector : &kScalarKernel;
   }
-  bool vectorised() const { return pass_ != passScalar; }
+  bool vectorised() const { return kernel_ != &kScalarKernel; }
 
   /// Valid until the next plan. The classes of `calls` must be those of the pools (else the plan is empty).
   template <class Order = RatioOrder>
@@ -120,7 +120,7 @@ class PairPlanner {
       if (greedily) {
         greedy();
       } else {
-        pass_(frame_, 0, 0, true);
+        kernel_->all(frame_);
         std::sort(sequence_.begin(), sequence_.end(), [&](std::uint32_t a, std::uint32_t b) {
           return frame_.score[a] != frame_.score[b] ? frame_.score[a] > frame_.score[b] : frame_.before(a, b);
         });
@@ -143,9 +143,9 @@ class PairPlanner {
   bool enough() const;
   void greedy();
   void inSequence();
-  void commit(std::uint32_t i);
+  Changed commit(std::uint32_t i);
 
-  Pass pass_;
+  const Kernel* kernel_;
   Frame frame_;
   Nanos t_ = 0;
   PlanOptions options_;

@@ -37,6 +37,26 @@ void DecodeProjection::begin(const DecodePool& pool, Nanos t, std::uint32_t step
   }
 }
 
+void DecodeProjection::waits(std::uint32_t slot, std::span<const std::int64_t> kv, std::int64_t free,
+                             double* out) {
+  const ReleaseWindow& releases = window(slot);
+  if (releases.overdue() || kv.size() * 8 < releases.size()) {
+    for (std::size_t i = 0; i < kv.size(); ++i) out[i] = offset(releases.at(kv[i] - free));
+    return;
+  }
+  const Timeline line = releases.timeline();
+  std::uint32_t next = 0;
+  for (std::size_t i = 0; i < kv.size(); ++i) {
+    const std::int64_t need = kv[i] - free;
+    while (next < line.size && line.released[next] < need) ++next;
+    if (next == line.size) {
+      for (; i < kv.size(); ++i) out[i] = kInfinite;
+      return;
+    }
+    out[i] = static_cast<double>(line.time[next] - t_);
+  }
+}
+
 void DecodeProjection::commit(std::uint32_t slot, std::int64_t kv, std::uint32_t sequences, Nanos finish) {
   State& d = state_[slot];
   d.used += kv;

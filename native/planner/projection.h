@@ -45,6 +45,9 @@ class DecodeProjection {
     return offset(window(slot).at(kv - (d.capacity - d.used)));
   }
 
+  /// The same for calls in ascending KV, all of them more than `free` and within the capacity.
+  void waits(std::uint32_t slot, std::span<const std::int64_t> kv, std::int64_t free, double* out);
+
   /// The instance's releases with every planned call in them.
   const ReleaseWindow& window(std::uint32_t slot) {
     State& d = state_[slot];

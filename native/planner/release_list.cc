@@ -94,12 +94,4 @@ Nanos ReleaseWindow::at(std::int64_t need) const {
   return i < timeline_.size ? timeline_.time[i] : kNever;
 }
 
-Nanos ReleaseWindow::next(std::int64_t need, std::uint32_t* cursor) const {
-  if (overdue_ > 0) return at(need);
-  std::uint32_t i = *cursor;
-  while (i < timeline_.size && timeline_.released[i] < need) ++i;
-  *cursor = i;
-  return i < timeline_.size ? timeline_.time[i] : kNever;
-}
-
 }  // namespace laxity

@@ -84,9 +84,8 @@ class ReleaseWindow {
   /// Non-decreasing in `need` and under further entries that raise the need by their own KV. O(log n).
   Nanos at(std::int64_t need) const;
 
-  /// The same for needs that never fall: `cursor` starts at 0 and is moved along. O(n) over all calls.
-  Nanos next(std::int64_t need, std::uint32_t* cursor) const;
-
+  const Timeline& timeline() const { return timeline_; }
+  bool overdue() const { return overdue_ > 0; }
   std::uint32_t size() const { return timeline_.size; }
 
  private:
