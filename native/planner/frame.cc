@@ -64,7 +64,7 @@ void Frame::begin(Nanos t, const PrefillPool& prefill, const DecodePool& decodeP
   liveIn.assign(groups, 0);
   lockedIn.assign(groups, 0);
   staleIn.assign(groups, 0);
-  best.assign(groups, -kInfinite);
+  best.assign((std::size_t{groups} + kLanes - 1) / kLanes * kLanes, -kInfinite);
   blocks_.resize(lanes * rows_);
 
   const double ones = allBits();
@@ -241,9 +241,9 @@ void Frame::compact() {
     pad(i);
     for (std::uint32_t k = 0; k < storageUsed_; ++k) storage_[k][i] = storage_[k][size - 1];
   }
+  std::fill(best.begin(), best.end(), -kInfinite);
   for (std::uint32_t group = 0; group < groups; ++group) {
     liveIn[group] = staleIn[group] = lockedIn[group] = 0;
-    best[group] = -kInfinite;
     for (std::uint32_t i = group * kLanes; i < size && i < (group + 1) * kLanes; ++i) {
       const std::uint8_t bit = static_cast<std::uint8_t>(1u << (i % kLanes));
       liveIn[group] |= bit;

@@ -69,7 +69,7 @@ class Frame {
   std::vector<std::uint8_t> liveIn;
   std::vector<std::uint8_t> lockedIn;
   std::vector<std::uint8_t> staleIn;
-  std::vector<double> best;
+  std::vector<double> best;  ///< and minus infinity up to the next multiple of kLanes
 
   // Sources.
   std::vector<double> clip;  ///< max(ready, t)
@@ -125,9 +125,15 @@ class Frame {
     const Column& c = columns_[d];
     return c.state == ColumnState::kExact || c.state == ColumnState::kStale ? storage_[c.at][i] : 0;
   }
-  /// Prepares for `lanes` lanes asking for w_d.
+  /// Before some lanes ask for w_d: whether all calls fit now, so that nobody has to.
+  bool allFit(std::uint32_t d) {
+    if (kv[std::size_t{groups} * kLanes - 1] > decode.free(d)) return false;
+    columns_[d].state = ColumnState::kFree;
+    return true;
+  }
+  /// The lanes that will ask: one walk where that is cheaper than a search for each.
   void expectWaits(std::uint32_t d, std::uint32_t lanes) {
-    if (lanes * 8 >= groups * kLanes) waits(d, true);
+    if (lanes * 16 >= groups * kLanes * 2 + decode.window(d).size()) waits(d, true);
   }
 
   /// The time that lane i's prefill takes on p.
@@ -248,34 +254,25 @@ inline void evaluateLane(Frame& f, std::uint32_t i) {
   f.score[i] = f.valueOf(i);
 }
 
-/// The two implementations of the inner loops. `all` evaluates every lane; `next` values again what `changed`
-/// touched and returns the lane that goes first, exact (largest score, ties by `before`), kNoSlot without
-/// one.
+/// The two implementations of the inner loops. `first` evaluates every lane, `next` values again what
+/// `changed` touched; both return the lane that goes first, exact (largest score, ties by `before`), kNoSlot
+/// without one. To pick: take the largest bound; while it is stale, evaluate it and take again.
 struct Kernel {
-  void (*all)(Frame& frame);
+  std::uint32_t (*first)(Frame& frame);
   std::uint32_t (*next)(Frame& frame, const Changed& changed);
 };
 extern const Kernel kScalarKernel;
 /// Null where this processor or compiler has no AVX2.
 const Kernel* avx2Kernel();
 
-/// Picks by the bounds in `best`, evaluating the lanes (or groups) that come out first while they are stale.
-template <class Evaluate>
-std::uint32_t pickExact(Frame& f, Evaluate&& evaluateStale) {
-  const double* best = f.best.data();
-  for (;;) {
-    double top = std::numeric_limits<double>::lowest();
-    for (std::uint32_t group = 0; group < f.groups; ++group) top = best[group] > top ? best[group] : top;
-    std::uint32_t pick = kNoSlot;
-    for (std::uint32_t group = 0; group < f.groups; ++group) {
-      if (best[group] != top) continue;
-      for (std::uint32_t i = group * kLanes; i < (group + 1) * kLanes; ++i) {
-        if (f.score[i] == top && (pick == kNoSlot || f.before(i, pick))) pick = i;
-      }
-    }
-    if (pick == kNoSlot || !(f.staleIn[pick / kLanes] >> (pick % kLanes) & 1)) return pick;
-    evaluateStale(pick);
+/// The lane that comes first among those of the groups whose `best` is `top`.
+inline std::uint32_t firstOf(const Frame& f, std::uint32_t group, double top, std::uint32_t pick) {
+  for (std::uint32_t i = group * kLanes; i < (group + 1) * kLanes; ++i) {
+    if (f.score[i] == top && (pick == kNoSlot || f.before(i, pick))) pick = i;
   }
+  return pick;
 }
+
+inline bool stale(const Frame& f, std::uint32_t i) { return f.staleIn[i / kLanes] >> (i % kLanes) & 1; }
 
 }  // namespace laxity

@@ -148,8 +148,32 @@ LAXITY_AVX2 void evaluateGroup(Frame& f, std::uint32_t group) {
   }
 }
 
-LAXITY_AVX2 void all(Frame& f) {
+LAXITY_AVX2 std::uint32_t pick(Frame& f) {
+  const double* best = f.best.data();
+  for (;;) {
+    __m256d top4 = _mm256_set1_pd(-kInfinite);
+    for (std::uint32_t group = 0; group < f.groups; group += kLanes)
+      top4 = _mm256_max_pd(top4, _mm256_loadu_pd(best + group));
+    const double top = highest(top4);
+    if (top == -kInfinite) return kNoSlot;
+    top4 = _mm256_set1_pd(top);
+    std::uint32_t chosen = kNoSlot;
+    for (std::uint32_t group = 0; group < f.groups; group += kLanes) {
+      int equal = _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(best + group), top4, _CMP_EQ_OQ));
+      for (; equal != 0; equal &= equal - 1) {
+        const std::uint32_t g =
+            group + static_cast<std::uint32_t>(__builtin_ctz(static_cast<unsigned>(equal)));
+        chosen = firstOf(f, g, top, chosen);
+      }
+    }
+    if (!stale(f, chosen)) return chosen;
+    evaluateGroup(f, chosen / kLanes);
+  }
+}
+
+LAXITY_AVX2 std::uint32_t first(Frame& f) {
   for (std::uint32_t group = 0; group < f.groups; ++group) evaluateGroup(f, group);
+  return pick(f);
 }
 
 LAXITY_AVX2 std::uint32_t next(Frame& f, const Changed& changed) {
@@ -158,36 +182,54 @@ LAXITY_AVX2 std::uint32_t next(Frame& f, const Changed& changed) {
   const __m256d decode = _mm256_set1_pd(changed.decodeRank);
   const __m128i representative = _mm_set1_epi32(changed.representative);
   const __m128i instance = _mm_set1_epi32(changed.instance);
-  std::uint32_t onDecode = 0;
-  for (std::uint32_t lane = 0; lane < f.groups * kLanes; lane += kLanes) {
-    onDecode += static_cast<std::uint32_t>(__builtin_popcount(static_cast<unsigned>(
-        _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(decodeRank + lane), decode, _CMP_EQ_OQ)))));
+  double* waits = nullptr;
+  bool exact = true;
+  if (!f.allFit(changed.decode)) {
+    int asking = 0;
+    for (std::uint32_t lane = 0; lane < f.groups * kLanes; lane += kLanes) {
+      asking += __builtin_popcount(static_cast<unsigned>(
+          _mm256_movemask_pd(_mm256_cmp_pd(_mm256_loadu_pd(decodeRank + lane), decode, _CMP_EQ_OQ))));
+    }
+    f.expectWaits(changed.decode, static_cast<std::uint32_t>(asking));
+    waits = f.waits(changed.decode, false);
+    exact = f.waitsAreExact(changed.decode);
   }
-  f.expectWaits(changed.decode, onDecode);
-  const double perToken = f.decode.candidate(changed.decode)->perToken;
+  const __m256d perToken = _mm256_broadcast_sd(&f.decode.candidate(changed.decode)->perToken);
+  const double* clip = f.clip.data();
+  double* toReady = f.toReady.data();
+  double* wait = f.wait.data();
+  double* service = f.service.data();
   for (std::uint32_t group = 0; group < f.groups; ++group) {
     const std::uint32_t lane = group * kLanes;
     const __m128i from = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + lane));
     const __m128i moved =
         _mm_or_si128(_mm_cmpeq_epi32(from, representative), _mm_cmpeq_epi32(from, instance));
     const __m256d rank = _mm256_loadu_pd(decodeRank + lane);
-    const int on = _mm256_movemask_pd(_mm256_cmp_pd(rank, decode, _CMP_EQ_OQ));
+    const __m256d here = _mm256_cmp_pd(rank, decode, _CMP_EQ_OQ);
+    const int on = _mm256_movemask_pd(here);
     const int touched = on | _mm_movemask_ps(_mm_castsi128_ps(moved));
     if (touched == 0) continue;
-    for (int bits = on; bits != 0; bits &= bits - 1) {
-      const std::uint32_t i = lane + static_cast<std::uint32_t>(__builtin_ctz(static_cast<unsigned>(bits)));
-      f.wait[i] = f.waitOf(changed.decode, i);
-      f.service[i] = f.output(i) * perToken;
+    __m256d waiting = _mm256_loadu_pd(wait + lane);
+    __m256d serving = _mm256_loadu_pd(service + lane);
+    if (on != 0) {
+      __m256d now = _mm256_setzero_pd();
+      if (waits != nullptr) {
+        if (!exact) askAgain(f, changed.decode, waits, lane, on);
+        now = _mm256_loadu_pd(waits + lane);
+      }
+      waiting = _mm256_blendv_pd(waiting, now, here);
+      serving = _mm256_blendv_pd(serving, _mm256_mul_pd(_mm256_loadu_pd(f.block(group)), perToken), here);
+      _mm256_storeu_pd(wait + lane, waiting);
+      _mm256_storeu_pd(service + lane, serving);
     }
     f.staleIn[group] |= static_cast<std::uint8_t>(touched);
-    f.best[group] =
-        value(f, lane, _mm256_add_pd(gather(f.clip.data(), from), _mm256_loadu_pd(f.toReady.data() + lane)),
-              _mm256_loadu_pd(f.wait.data() + lane), _mm256_loadu_pd(f.service.data() + lane), rank);
+    f.best[group] = value(f, lane, _mm256_add_pd(gather(clip, from), _mm256_loadu_pd(toReady + lane)),
+                          waiting, serving, rank);
   }
-  return pickExact(f, [&](std::uint32_t i) { evaluateGroup(f, i / kLanes); });
+  return pick(f);
 }
 
-constexpr Kernel kAvx2{all, next};
+constexpr Kernel kAvx2{first, next};
 
 }  // namespace
 

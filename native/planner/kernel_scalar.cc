@@ -10,17 +10,45 @@ void raise(Frame& f, std::uint32_t group) {
   f.best[group] = std::max(std::max(lane[0], lane[1]), std::max(lane[2], lane[3]));
 }
 
-void all(Frame& f) {
+std::uint32_t pick(Frame& f) {
+  for (;;) {
+    const double* best = f.best.data();
+    double top = std::numeric_limits<double>::lowest();
+    std::uint32_t group = kNoSlot;
+    bool tie = false;
+    for (std::uint32_t g = 0; g < f.groups; ++g) {
+      if (best[g] < top) continue;
+      tie = best[g] == top;
+      top = best[g];
+      if (!tie) group = g;
+    }
+    if (group == kNoSlot) return kNoSlot;
+    std::uint32_t chosen = firstOf(f, group, top, kNoSlot);
+    for (std::uint32_t g = group + 1; tie && g < f.groups; ++g) {
+      if (best[g] == top) chosen = firstOf(f, g, top, chosen);
+    }
+    if (!stale(f, chosen)) return chosen;
+    evaluateLane(f, chosen);
+    f.staleIn[chosen / kLanes] &= static_cast<std::uint8_t>(~(1u << (chosen % kLanes)));
+    raise(f, chosen / kLanes);
+  }
+}
+
+std::uint32_t first(Frame& f) {
   for (std::uint32_t i = 0; i < f.size; ++i) evaluateLane(f, i);
   for (std::uint32_t group = 0; group < f.groups; ++group) raise(f, group);
+  return pick(f);
 }
 
 std::uint32_t next(Frame& f, const Changed& changed) {
   const std::int32_t* source = f.source.data();
   const double* decodeRank = f.decodeRank.data();
-  std::uint32_t onDecode = 0;
-  for (std::uint32_t i = 0; i < f.size; ++i) onDecode += decodeRank[i] == changed.decodeRank ? 1 : 0;
-  f.expectWaits(changed.decode, onDecode);
+  const bool fit = f.allFit(changed.decode);
+  if (!fit) {
+    std::uint32_t asking = 0;
+    for (std::uint32_t i = 0; i < f.size; ++i) asking += decodeRank[i] == changed.decodeRank ? 1 : 0;
+    f.expectWaits(changed.decode, asking);
+  }
   const double perToken = f.decode.candidate(changed.decode)->perToken;
   for (std::uint32_t group = 0; group < f.groups; ++group) {
     std::uint8_t touched = 0;
@@ -29,7 +57,7 @@ std::uint32_t next(Frame& f, const Changed& changed) {
       const bool decode = decodeRank[i] == changed.decodeRank;
       if (!decode && source[i] != changed.representative && source[i] != changed.instance) continue;
       if (decode) {
-        f.wait[i] = f.waitOf(changed.decode, i);
+        f.wait[i] = fit ? 0 : f.waitOf(changed.decode, i);
         f.service[i] = f.output(i) * perToken;
       }
       f.score[i] = f.valueOf(i);
@@ -39,15 +67,11 @@ std::uint32_t next(Frame& f, const Changed& changed) {
     f.staleIn[group] |= touched;
     raise(f, group);
   }
-  return pickExact(f, [&](std::uint32_t i) {
-    evaluateLane(f, i);
-    f.staleIn[i / kLanes] &= static_cast<std::uint8_t>(~(1u << (i % kLanes)));
-    raise(f, i / kLanes);
-  });
+  return pick(f);
 }
 
 }  // namespace
 
-const Kernel kScalarKernel{all, next};
+const Kernel kScalarKernel{first, next};
 
 }  // namespace laxity

@@ -31,8 +31,7 @@ bool PairPlanner::enough() const {
 }
 
 void PairPlanner::greedy() {
-  kernel_->all(frame_);
-  std::uint32_t i = pickExact(frame_, [](std::uint32_t) {});
+  std::uint32_t i = kernel_->first(frame_);
   while (i != kNoSlot) {
     const Changed changed = commit(i);
     frame_.kill(i);

@@ -120,7 +120,7 @@ class PairPlanner {
       if (greedily) {
         greedy();
       } else {
-        kernel_->all(frame_);
+        kernel_->first(frame_);
         std::sort(sequence_.begin(), sequence_.end(), [&](std::uint32_t a, std::uint32_t b) {
           return frame_.score[a] != frame_.score[b] ? frame_.score[a] > frame_.score[b] : frame_.before(a, b);
         });
