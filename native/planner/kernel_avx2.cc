@@ -167,7 +167,10 @@ LAXITY_AVX2 std::uint32_t pick(Frame& f) {
       }
     }
     if (!stale(f, chosen)) return chosen;
-    evaluateGroup(f, chosen / kLanes);
+    const std::uint32_t g = chosen / kLanes;
+    evaluateLane(f, chosen);  // alone: the others of its group seldom come out first before they change again
+    f.staleIn[g] &= static_cast<std::uint8_t>(~(1u << (chosen % kLanes)));
+    f.best[g] = highest(_mm256_loadu_pd(f.score.data() + std::size_t{g} * kLanes));
   }
 }
 

@@ -36,7 +36,7 @@ void PairPlanner::greedy() {
     const Changed changed = commit(i);
     frame_.kill(i);
     if (frame_.live == 0 || enough()) return;
-    if (frame_.live * 2 <= frame_.size && frame_.size > 2 * kLanes) frame_.compact();
+    if (frame_.live * 2 <= frame_.size && frame_.size > 64) frame_.compact();
     i = kernel_->next(frame_, changed);
   }
 }

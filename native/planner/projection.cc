@@ -1,6 +1,7 @@
 #include "planner/projection.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace laxity {
 
@@ -97,14 +98,24 @@ void DecodeProjection::load(std::uint32_t slot) {
   }
   for (; d.pending != kNoSlot; d.pending = planned_[d.pending].previous) {
     const Planned& call = planned_[d.pending];
+    const std::size_t n = own.time.size();
     const std::size_t at = static_cast<std::size_t>(
         std::upper_bound(own.time.begin(), own.time.end(), call.finish) - own.time.begin());
-    own.time.insert(own.time.begin() + static_cast<std::ptrdiff_t>(at), call.finish);
-    const std::int64_t before = at > 0 ? own.released[at - 1] : 0;
-    own.released.insert(own.released.begin() + static_cast<std::ptrdiff_t>(at), before);
-    for (std::size_t i = at; i < own.released.size(); ++i) own.released[i] += call.kv;
-    d.window.inserted({own.time.data(), own.released.data(), static_cast<std::uint32_t>(own.time.size())},
-                      call.finish);
+    own.time.push_back(0);
+    own.released.push_back(0);
+    Nanos* time = own.time.data() + at;
+    std::int64_t* released = own.released.data() + at;
+    const std::size_t later = n - at;
+    std::memmove(time + 1, time, later * sizeof *time);
+    std::memmove(released + 1, released, later * sizeof *released);
+    *time = call.finish;
+    *released = (at > 0 ? released[-1] : 0) + call.kv;
+    std::size_t i = 1;
+    for (; i + 4 <= later + 1; i += 4) {
+      for (std::size_t k = 0; k < 4; ++k) released[i + k] += call.kv;
+    }
+    for (; i < later + 1; ++i) released[i] += call.kv;
+    d.window.inserted({own.time.data(), own.released.data(), static_cast<std::uint32_t>(n + 1)}, call.finish);
   }
 }
 
