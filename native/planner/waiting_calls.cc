@@ -34,7 +34,7 @@ void WaitingCalls::configure(std::uint32_t prefillClasses, std::uint32_t decodeC
   byKv_.clear();
 }
 
-Status WaitingCalls::add(std::uint32_t slot, const WaitingCall& call, std::span<const Nanos> prefill,
+Status WaitingCalls::add(std::uint32_t slot, WaitingCall call, std::span<const Nanos> prefill,
                          std::span<const Nanos> transfer) {
   const std::size_t pairs = std::size_t{prefillClasses_} * decodeClasses_;
   if (holds(slot)) return Status::kSlotInUse;

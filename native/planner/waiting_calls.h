@@ -46,7 +46,7 @@ class WaitingCalls {
   /// `prefill`: per prefill class; `transfer`: [prefill class * decode classes + decode class]. kNever where
   /// the call cannot run. The driver rejects calls larger than every KV cache: here they would only stay
   /// unplanned.
-  Status add(std::uint32_t slot, const WaitingCall& call, std::span<const Nanos> prefill,
+  Status add(std::uint32_t slot, WaitingCall call, std::span<const Nanos> prefill,
              std::span<const Nanos> transfer);
   Status remove(std::uint32_t slot);
 
