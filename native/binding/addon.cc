@@ -6,6 +6,7 @@
 #include "binding/layout.h"
 #include "binding/model_convert.h"
 #include "binding/napi_setup.h"
+#include "binding/planner_bench.h"
 #include "binding/scheduler_wrap.h"
 #include "binding/simulator_wrap.h"
 #include "binding/trace_wrap.h"
@@ -82,6 +83,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("chessFill", Napi::Function::New<chessFillColumns>(env, "chessFill"));
   exports.Set("macSqlSize", Napi::Function::New<macSqlSize>(env, "macSqlSize"));
   exports.Set("macSqlFill", Napi::Function::New<macSqlFillColumns>(env, "macSqlFill"));
+  exports.Set("plannerBench", Napi::Function::New<plannerBench>(env, "plannerBench"));
   exports.Set("pairedT", Napi::Function::New<pairedTest>(env, "pairedT"));
   exports.Set("meanInterval", Napi::Function::New<interval>(env, "meanInterval"));
   return exports;
