@@ -705,10 +705,10 @@ TEST_SUITE("laws") {
               const double tight = aborts ? 0.5 + 0.6 * random.uniform() : 1.0;
               const auto room = static_cast<std::int64_t>((shape.maxPrompt + shape.maxOutput) * tight);
               for (std::uint32_t m = 0; m < count; ++m) {
-                const InstanceSpec spec = instanceSpec(
-                    static_cast<std::uint16_t>(random.below(2)), between(random, 1, 6),
-                    std::max<std::int64_t>(1, room * between(random, 4, 12) / 4),
-                    static_cast<std::uint16_t>(m % shape.models));
+                const InstanceSpec spec =
+                    instanceSpec(static_cast<std::uint16_t>(random.below(2)), between(random, 1, 6),
+                                 std::max<std::int64_t>(1, room * between(random, 4, 12) / 4),
+                                 static_cast<std::uint16_t>(m % shape.models));
                 instances.push_back(inMode(spec, static_cast<EngineMode>(modes.below(3)), modes));
               }
               ClusterSpec cluster = clusterOf(costs, instances);
