@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <vector>
 
@@ -118,10 +119,8 @@ TEST_SUITE("engine modes") {
     for (const std::uint32_t batch : {1u, 8u, 64u}) {
       const Nanos iteration = 10 * kMs + batch * 200'000;
       const Nanos alone = 10'200'000, n = 99;
-      CHECK(batch * 1e9 / static_cast<double>(iteration) == doctest::Approx(batch == 1   ? 98.039
-                                                                            : batch == 8 ? 689.655
-                                                                                         : 2807.018)
-                                                                .epsilon(1e-6));
+      const double perSecond = batch == 1 ? 98.039 : batch == 8 ? 689.655 : 2807.018;
+      CHECK(std::abs(batch * 1e9 / static_cast<double>(iteration) - perSecond) < 5e-4);
       std::vector<std::pair<Nanos, EngineCall>> leases;
       for (std::uint32_t i = 0; i < batch; ++i) leases.push_back({0, call(i, 1, 100)});
       const auto last = batch - 1;
