@@ -176,6 +176,7 @@ void Driver::decide(Nanos t) {
     if (!scheduler_.touched().empty()) reportBoundaries(t);
   }
   if (const auto decisions = scheduler_.decide(t); !decisions.empty()) carryOut(decisions, t);
+  if (!misjudged_.empty()) correctBudgets(t);
   if (scheduler_.placementFailed()) check(Status::kPlacementFailed);
 }
 
@@ -476,6 +477,20 @@ namespace {
   }
 }
 
+/// A lease computes more or fewer tokens than its hint promised: the budget that is left is another one than
+/// the scheduler counts, and may be spent at this very instant.
+[[gnu::noinline]] void Driver::correctBudgets(Nanos t) {
+  bool chunked = false;
+  for (const std::uint32_t m : misjudged_) {
+    if (options_.feedback != Feedback::kBoundary || cluster_.instances[m].mode != EngineMode::kChunked)
+      continue;
+    check(scheduler_.capacity(t, capacityOf(m, engines_[m])));
+    chunked = true;
+  }
+  misjudged_.clear();
+  if (chunked && !scheduler_.touched().empty()) decide(t);
+}
+
 /// Engines whose queue or ledger changed report their exact capacity at a boundary: now, or when they reach
 /// it.
 void Driver::reportBoundaries(Nanos t) {
@@ -523,6 +538,8 @@ void Driver::carryOut(std::span<const Decision> decisions, Nanos t) {
     FoundPrefix found;
     if (caching_) found = findCached(call, c.row, w.workflow, d.instance);
     c.cached = found.tokens;
+    if (chunked_ && call.cost.prefillTokens != call.promptTokens - found.tokens)
+      misjudged_.push_back(d.instance);
     engines_[d.instance].lease({d.call.slot, call.promptTokens, columns.outputTokens[c.row] - c.generated,
                                 call.predictedTokens, call.cost.kv, found.tokens, found.load});
     if (std::find(due_.begin(), due_.end(), d.instance) == due_.end()) due_.push_back(d.instance);

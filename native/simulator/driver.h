@@ -100,6 +100,7 @@ class Driver {
   void carryOut(std::span<const Decision> decisions, Nanos t);
   void mistakeLengths(std::uint32_t workflow, std::uint32_t row);
   void hintCached(std::uint32_t workflow, std::uint32_t row);
+  void correctBudgets(Nanos t);
   FoundPrefix findCached(const Call& call, std::uint32_t row, std::uint32_t workflow, std::uint32_t instance);
   void lawsHold();
   bool early() const {
@@ -151,6 +152,7 @@ class Driver {
   std::vector<std::uint32_t> opened_;
   std::vector<Gap> reveals_;
   std::vector<std::uint32_t> ended_;
+  std::vector<std::uint32_t> misjudged_;  ///< engines whose leases found another prefix than hinted
   std::vector<Ref> parents_;
   Reveal reveal_{};  ///< the fields that never change stay filled in
 };

@@ -626,7 +626,7 @@ struct Naive {
   double migrationScore(std::uint32_t index, std::uint32_t m) const {
     const NaiveCall& c = calls[index];
     const auto instance = static_cast<std::int32_t>(m);
-    const long double mine = urgencyNow(index, instance, exec(m, c), prefill(m, c));
+    const NaiveKey mine = keyNow(index, instance, exec(m, c), prefill(m, c));
     Nanos all = 0;
     Nanos ahead = 0;
     std::int64_t kvAhead = 0;
@@ -634,9 +634,8 @@ struct Naive {
     for (const std::uint32_t j : waitingOn(instance, c.model)) {
       if (j == index) continue;
       const NaiveCall& other = calls[j];
-      const long double key = urgencyNow(j, instance, other.exec, other.prefill);
       all += other.prefill;
-      if (key > mine || (key == mine && earlier(other, c))) {
+      if (goesFirst(j, keyNow(j, instance, other.exec, other.prefill), index, mine)) {
         ahead += other.prefill;
         kvAhead += need(other);
       } else {

@@ -385,6 +385,7 @@ struct World {
   std::multimap<Nanos, std::uint32_t> gaps;  ///< equal times keep the order of insertion
   std::vector<std::uint32_t> reveals;
   std::vector<std::uint32_t> over;
+  std::vector<std::uint32_t> misjudged;  ///< engines whose leases found another prefix than hinted
   std::uint32_t arrived = 0;
   bool news = false;
   Result result;
@@ -645,9 +646,17 @@ struct World {
       job.kv = call.cost.kv;
       lookUp(call, d.instance, &job);
       engines[d.instance].queue.push_back(job);
+      if (call.cost.prefillTokens != job.prompt - job.cached) misjudged.push_back(d.instance);
       result.calls[row].instance = d.instance;
       if (d.epoch == 0) result.calls[row].leased = t;
     }
+    for (const std::uint32_t m : misjudged) {
+      const StepEngine& e = engines[m];
+      if (!boundary() || e.spec.mode != EngineMode::kChunked) continue;
+      const Status status = scheduler.capacity(t, {m, e.sequencesFree(), e.kvFree(), e.prefillFree(), 1});
+      if (!ok(status) && ok(result.status)) result.status = status;
+    }
+    misjudged.clear();
   }
 
   void lookUp(const Call& call, std::uint32_t m, Job* job) {
