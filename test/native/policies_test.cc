@@ -1606,7 +1606,7 @@ TEST_SUITE("placements") {
     m.ledger.prefillsEnd = 300 * kMillisecond;
     Call call;
     call.promptTokens = 100;
-    call.predictedTokens = 10;
+    call.predictedTokens = call.timedTokens = 10;
     Workflow workflow;
     PolicyParameters parameters;
     const Estimate e{100 * kMillisecond, 200 * kMillisecond};

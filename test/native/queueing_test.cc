@@ -982,7 +982,7 @@ TEST_SUITE("laws") {
               // abort.
               const bool aborts = random.below(2) == 0;
               TraceShape shape;
-              shape.workflows = between(random, 5, 30);
+              shape.workflows = between(random, 5, 36);
               shape.maxCalls = between(random, 1, 10);
               shape.maxPrompt = between(random, 10, 1000);
               shape.maxOutput = between(random, 1, 300);
