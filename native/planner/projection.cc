@@ -46,16 +46,18 @@ void DecodeProjection::waits(std::uint32_t slot, std::span<const std::int64_t> k
     return;
   }
   const Timeline line = releases.timeline();
-  std::uint32_t next = 0;
-  for (std::size_t i = 0; i < kv.size(); ++i) {
-    const std::int64_t need = kv[i] - free;
-    while (next < line.size && line.released[next] < need) ++next;
-    if (next == line.size) {
-      for (; i < kv.size(); ++i) out[i] = kInfinite;
-      return;
-    }
-    out[i] = static_cast<double>(line.time[next] - t_);
+  const std::int64_t* need = kv.data();
+  const std::size_t n = kv.size();
+  const Nanos t = t_;
+  std::size_t i = 0;
+  for (std::uint32_t k = 0; k < line.size && i < n; ++k) {
+    const std::int64_t room = free + line.released[k];
+    if (need[i] > room) continue;
+    const double wait = static_cast<double>(line.time[k] - t);
+    do out[i++] = wait;
+    while (i < n && need[i] <= room);
   }
+  for (; i < n; ++i) out[i] = kInfinite;
 }
 
 void DecodeProjection::commit(std::uint32_t slot, std::int64_t kv, std::uint32_t sequences, Nanos finish) {
@@ -97,7 +99,7 @@ void DecodeProjection::load(std::uint32_t slot) {
     d.own = true;
   }
   for (; d.pending != kNoSlot; d.pending = planned_[d.pending].previous) {
-    const Planned& call = planned_[d.pending];
+    const Planned call = planned_[d.pending];
     const std::size_t n = own.time.size();
     const std::size_t at = static_cast<std::size_t>(
         std::upper_bound(own.time.begin(), own.time.end(), call.finish) - own.time.begin());

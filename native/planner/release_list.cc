@@ -80,8 +80,17 @@ void ReleaseWindow::set(const Timeline& timeline, Nanos t, Nanos perIteration) {
 
 Nanos ReleaseWindow::at(std::int64_t need) const {
   const std::int64_t* released = timeline_.released;
+  // The first of [from, to) that has released `kv`, else `to`. Without branches: their outcome is random
+  // here.
   const auto search = [&](std::uint32_t from, std::uint32_t to, std::int64_t kv) {
-    return static_cast<std::uint32_t>(std::lower_bound(released + from, released + to, kv) - released);
+    const std::int64_t* base = released + from;
+    std::size_t n = to - from;
+    while (n > 1) {
+      const std::size_t half = n / 2;
+      base += static_cast<std::size_t>(base[half - 1] < kv) * half;
+      n -= half;
+    }
+    return static_cast<std::uint32_t>(base - released) + (n == 1 && *base < kv ? 1u : 0u);
   };
   if (overdue_ > 0) {
     const std::uint32_t before = search(overdue_, soon_, need + overdueKv_);
