@@ -4,6 +4,8 @@ import type { LaxityError } from '../errors.ts'
 const FLAGS: Readonly<Record<string, string>> = {
   alphas: 'alpha',
   sloScale: 'slo-scale',
+  chunkTokens: 'chunk-tokens',
+  decodeShare: 'decode-share',
 }
 
 /** One line for people: `MESSAGE [CODE]`, with flags in place of the API's option names. */
