@@ -284,15 +284,26 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
 
 // --- order
 
-Nanos Scheduler::deltaOn(const Call& c, std::uint32_t instance, const Estimate& e) const {
-  const Instance& m = cluster_.at(instance);
+/// CONTRACT 10 on a unified instance, for the wall time of the call's prefill there.
+inline Nanos Scheduler::projected(const Call& c, const Instance& m, Nanos prefill) const {
   const std::int64_t context = m.ledger.context + c.promptTokens + c.predictedTokens / 2;
   const DecodePiece piece = cluster_.latency(m).piece(m.ledger.leased + 1, context);
-  Nanos prefill = e.prefill;
-  if (m.spec.mode != EngineMode::kPrefillFirst) [[unlikely]]
-    prefill += cluster_.besideDecode(m, e.prefill, c.hasCached ? newTokens(c, instance) : c.promptTokens);
   return std::max<Nanos>(0, m.ledger.prefillsEnd - now_) + prefill +
          roundFine(piece.at(context) * c.timedTokens);
+}
+
+/// A function of its own: `ratio` asks for delta with every pick, and what is rare would cost all.
+[[gnu::noinline]] Nanos Scheduler::deltaBesideDecode(const Call& c, std::uint32_t instance,
+                                                     Nanos prefill) const {
+  const Instance& m = cluster_.at(instance);
+  return projected(c, m, prefill + cluster_.besideDecode(m, prefill, laxity::newTokens(c, instance)));
+}
+
+Nanos Scheduler::deltaOn(const Call& c, std::uint32_t instance, const Estimate& e) const {
+  const Instance& m = cluster_.at(instance);
+  if (m.spec.mode != EngineMode::kPrefillFirst) [[unlikely]]
+    return deltaBesideDecode(c, instance, e.prefill);
+  return projected(c, m, e.prefill);
 }
 
 OrderView Scheduler::orderView(const Call& c, std::uint32_t instance) const {

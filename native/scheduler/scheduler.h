@@ -247,6 +247,8 @@ class Scheduler {
   [[gnu::cold, gnu::noinline]] void observeAll(CallStep step, Call& c, std::uint32_t tokens);
   OrderView orderView(const Call& c, std::uint32_t instance) const;
   Nanos staticKey(const Call& c, std::uint32_t instance) const;
+  Nanos projected(const Call& c, const Instance& m, Nanos prefill) const;
+  Nanos deltaBesideDecode(const Call& c, std::uint32_t instance, Nanos prefill) const;
   Nanos deltaOn(const Call& c, std::uint32_t instance, const Estimate& e) const;
   void requeueAll(std::uint32_t instance);
 

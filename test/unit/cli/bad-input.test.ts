@@ -134,6 +134,8 @@ describe('bad input on the command line', () => {
       /2 problems: .*did you mean "urgency".*`--rate`/,
     ],
     [['tune', 'chess:1:2', '--arrivals', 'trace'], /needs a trace that records arrivals/],
+    [['simulate', 'chess:1:2', '--chunk-tokens', '5'], /`--chunk-tokens` needs engine mode "chunked"/],
+    [['simulate', 'chess:1:2', '--decode-share', '2'], /from 0\.001 to 0\.999 for `--decode-share`, got 2/],
     [['tune', 'chess:4'], /`trace`, got "chess:4"/],
     [['tune', 'chess:1:2', '--objective', 'p50'], /objective.*p95/],
     [['tune', 'chess:1:2', '--arrivals', 'fixed', '--replications', '3'], /Expected 1 for `--replications`/],
