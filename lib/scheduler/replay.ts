@@ -56,6 +56,8 @@ export function replay(
       if (scheduler.pending === 0) scheduler.push({ t: view.getBigInt64(at, true), kind: 'timer' })
       made = Uint8Array.from(scheduler.decide())
       if (scheduler.refusals.length > 0) {
+        // After another decision the logged events need not fit any more.
+        if (result.firstMismatch !== undefined) return result
         const reason = native.statusReasons[scheduler.refusals[1]!]
         throw new LaxityError(
           'ERR_LAXITY_LOG',

@@ -1,7 +1,7 @@
 // The projected finish of a call on an instance, in seconds from now (policies 4.9): what eft, eftx and the
 // migration of waiting calls compare.
-//   wait    = (prefill in progress + prefills ahead) / (1 - share)
-//   kv      = kvWeight * ex/KV * mean t_comp of the assigned calls / (1 - min(0.9, u))   where ex > 0
+//   wait    = prefill in progress + prefills ahead / (1 - share); what is leased is projected beside decode
+//   already kv      = kvWeight * ex/KV * mean t_comp of the assigned calls / (1 - min(0.9, u))   where ex > 0
 //   ex      = reserved KV + KV of the calls ahead + need - KV
 //   score   = wait + kv + prefill + output * d * stretch + gamma * prefill * others
 //   d       = time of one iteration at batch + the call's sequences, context + need
@@ -44,9 +44,9 @@ inline double projectedFinish(const PlacementView& view, const Instance& i, cons
   const double cap = share > 0 ? 1 - share : 0.85;
   const double u = utilisationOf(i, view);
 
-  const double wait =
-      (toSeconds(std::max<Nanos>(0, ledger.prefillsEnd - view.now)) + toSeconds(terms.prefillAhead)) /
-      (1 - share);
+  // The leased prefills are projected beside decode already.
+  const double wait = toSeconds(std::max<Nanos>(0, ledger.prefillsEnd - view.now)) +
+                      toSeconds(terms.prefillAhead) / (1 - share);
   const std::int64_t excess = ledger.reservedKv + terms.kvAhead + need - i.spec.kvTokens;
   double kv = 0;
   if (excess > 0 && terms.assigned > 0) {

@@ -606,7 +606,9 @@ struct Naive {
     const double horizonMs = parameters[Parameter::kUtilisationMs];
     const double u =
         i.used == 0 ? 0 : i.used * detExp(-(static_cast<double>(now - i.usedAt) * 1e-6 / horizonMs));
-    const double wait = seconds(std::max<Nanos>(0, i.prefillsEnd - now)) + seconds(prefillAhead);
+    const double share = i.spec.mode == EngineMode::kDecodeShare ? i.spec.decodeShare / 1000.0 : 0;
+    const double wait =
+        seconds(std::max<Nanos>(0, i.prefillsEnd - now)) + seconds(prefillAhead) / (1 - share);
     const std::int64_t excess = reserved(m) + kvAhead + need(c) - i.spec.kvTokens;
     double kv = 0;
     if (excess > 0 && n > 0) {
@@ -617,7 +619,7 @@ struct Naive {
     const std::int64_t tokens = context(m) + need(c);
     const DecodePiece piece = latency(m).piece(static_cast<std::uint32_t>(leased(m) + 1), tokens);
     const double perToken = seconds(roundHalfUp(__int128{piece.base} + __int128{piece.perContext} * tokens));
-    const double stretch = 1 / (1 - std::min(0.85, u));
+    const double stretch = 1 / (1 - std::min(share > 0 ? 1 - share : 0.85, u));
     return wait + kv + own + static_cast<double>(timed(c)) * perToken * stretch +
            parameters[Parameter::kGamma] * own * others;
   }
@@ -1350,7 +1352,7 @@ TEST_SUITE("policies against a naive scheduler") {
     Tally tally;
     for (const auto order : orderNames()) {
       for (const auto placement : placementNames()) {
-        const bool dynamic = order == "ratio";
+        const bool dynamic = isDynamic(order);
         Walk how{std::string(order), std::string(placement), Binding::kAtReveal, !dynamic};
         how.migrates = true;
         walkAll(how, 40, &tally);
@@ -1365,7 +1367,7 @@ TEST_SUITE("policies against a naive scheduler") {
     Tally tally;
     for (const auto order : orderNames()) {
       for (const auto placement : placementNames()) {
-        const bool dynamic = order == "ratio";
+        const bool dynamic = isDynamic(order);
         walkAll({std::string(order), std::string(placement), Binding::kAtReveal, !dynamic, false, true}, 40,
                 &tally);
         walkAll({std::string(order), std::string(placement), Binding::kAtCredit, true, true, true}, 40,
@@ -1630,7 +1632,7 @@ TEST_SUITE("placements") {
     m.spec.mode = EngineMode::kDecodeShare;
     m.spec.decodeShare = 500;
     CHECK(projectedFinish(view, m, e, terms) ==
-          doctest::Approx(0.4 / 0.5 + kv + 0.1 + 0.1 / 0.5 + 0.5 * 0.1 * 4));
+          doctest::Approx(0.2 + 0.2 / 0.5 + kv + 0.1 + 0.1 / 0.5 + 0.5 * 0.1 * 4));
   }
 }
 

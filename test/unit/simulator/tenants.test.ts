@@ -91,7 +91,8 @@ describe('metrics by tenant', () => {
         { ...run, compat: 'hexgen-ticks', laws: false },
         ({ columns, cluster: { instances } }) => {
           delete columns.toolGapMs
-          for (const instance of instances) instance.kvTokens = 100_000
+          const mode = { mode: 'prefill-first', chunkTokens: 0, decodeShare: 0 } as const
+          for (const instance of instances) Object.assign(instance, mode, { kvTokens: 100_000 })
         },
       )
     }
