@@ -1,5 +1,5 @@
 // docs/hexgen-flow.md as a whole: which sections, on which settings, and what the numbers say.
-import { chessTrace, macsqlTrace } from '../../dist/index.js'
+import { chessTrace, macSqlTrace } from '../../dist/index.js'
 import * as paper from './paper.js'
 import {
   ablation,
@@ -12,7 +12,7 @@ import {
   stageMix,
   tuningCost,
 } from './sections.js'
-import { HEXGEN, POLICIES, REPLICATIONS } from './settings.js'
+import { POLICIES, REPLICATIONS } from './settings.js'
 
 /** Qwen3-30B on the three GPUs: per-token times fitted by the paper's authors (MAC-SQL), batch terms as for CHESS. */
 const QWEN = {
@@ -128,7 +128,7 @@ ${await tuningCost(study)}`,
     'Two tenants',
     async () => `The first half of the workflows has 2.0 × the base SLO, the second half 1.0 ×. Trace 3, hetero-2, 1.0/s.
 
-${await oneSetting(run(3, 'hexgen-hetero-2', 1.0, { ...chunked, tenants: 'halves:2,1' }))}`,
+${await tenantSetting(run(3, 'hexgen-hetero-2', 1.0, chunked), 'relaxed=2,strict=1')}`,
   )
   await section(
     'Bursts',
@@ -143,7 +143,7 @@ ${await oneSetting(run(3, 'hexgen-hetero-2', 0.5, { ...chunked, arrivals: 'burst
 ${await oneSetting({ trace, cluster: scaledCluster, rate: 30 })}`
   })
   await section('MAC-SQL', async () => {
-    const trace = await macsqlTrace({ workflows: 150, seed: 1 })
+    const trace = await macSqlTrace({ workflows: 150, seed: 1 })
     const at = async (rate) => `${rate} workflows/s:
 
 ${await oneSetting({ trace, cluster: macsqlCluster, rate })}`

@@ -6,10 +6,11 @@ import {
   BASELINES,
   CLUSTERS,
   HEXGEN,
-  measure,
   measureAll,
   POLICIES,
   RATES,
+  REPLICATIONS,
+  SCORING_SEED,
   tuneAlpha,
 } from './settings.js'
 import { change, fixed, grid, policyTable, seconds, table } from './tables.js'
@@ -203,4 +204,83 @@ ${verdict
   .join('\n')}`
 }
 
-export { measure }
+/** t_comp of a call alone on a GPU with constants, ms. */
+function alone({ prefillBaseMs, prefillPerTokenMs, decodeBaseMs, decodePerContextMs }, prompt, output) {
+  const steps = output - 1
+  const context = steps * (prompt + 1 + (steps - 1) / 2)
+  return prefillBaseMs + prefillPerTokenMs * prompt + decodeBaseMs * steps + decodePerContextMs * context
+}
+
+/** Table 3: the first moment at which seven calls wait on one instance, all late, and PQ and FCFS differ. */
+export async function queueSnapshot(study) {
+  const run = { ...study.run(3, 'hexgen-hetero-2', 1.0, 'chunked'), knowledge: 'online' }
+  const { alpha } = await tuneAlpha(run, HEXGEN)
+  const result = await simulate({ ...run, ...HEXGEN, alpha, perCall: true })
+  const { columns } = result.trace
+  const { instance, readyMs, leasedMs } = result.perCall
+  const owner = new Uint32Array(result.trace.calls)
+  for (let w = 0; w < result.trace.workflows; w += 1)
+    owner.fill(w, columns.firstCall[w], columns.firstCall[w + 1])
+
+  // Under `online` nothing below the call is known: its budget is all that is left, U = t_comp − (D − t).
+  const urgency = (call, t) => {
+    const { latencies, instances } = result.cluster
+    const model = latencies[instances[instance[call]].latency]
+    const deadline = result.arrivalMs[owner[call]] + 5 * result.baseMs[owner[call]]
+    return alone(model, columns.promptTokens[call], columns.outputTokens[call]) - (deadline - t)
+  }
+  const moments = [...leasedMs.keys()].sort((a, b) => leasedMs[a] - leasedMs[b])
+  for (const leased of moments) {
+    const t = leasedMs[leased]
+    const waiting = [...readyMs.keys()].filter(
+      (call) => instance[call] === instance[leased] && readyMs[call] < t && leasedMs[call] >= t,
+    )
+    if (waiting.length !== 7 || waiting.some((call) => urgency(call, t) <= 0)) continue
+    waiting.sort((a, b) => readyMs[a] - readyMs[b])
+    const most = waiting.reduce((a, b) => (urgency(b, t) > urgency(a, t) ? b : a))
+    if (most === waiting[0] || most !== leased) continue
+    return `Queue of instance ${instance[leased] + 1} at ${seconds(t)} s (trace 3, hetero-2, 1.0/s, chunked, α ${alpha}, knowledge \`online\`, so a call's
+budget is all that its workflow has left). PQ leases call ${waiting.indexOf(most) + 1}, FCFS would lease call 1; every waiting call is
+predicted late. In brackets a snapshot of the paper, where PQ runs call 6.
+
+${table(
+  ['call', ...waiting.map((_, i) => i + 1)],
+  [
+    ['ready at, s', ...waiting.map((call, i) => `${seconds(readyMs[call])} (${paper.QUEUE[i][0]})`)],
+    ['urgency, s', ...waiting.map((call, i) => `${seconds(urgency(call, t))} (${paper.QUEUE[i][1]})`)],
+  ],
+)}`
+  }
+  return 'No such moment: in this run no queue holds seven late calls of which PQ and FCFS choose different ones.'
+}
+
+/** Two tenants: the SLO scale and the attainment of each. */
+export async function tenantSetting(run, tenants) {
+  const rows = []
+  for (const [name, { tune, ...policy }] of Object.entries(POLICIES)) {
+    const alpha = tune ? (await tuneAlpha({ ...run, tenants }, policy)).alpha : 0.3
+    const { points } = await sweep({
+      ...run,
+      ...policy,
+      tenants,
+      tenantSplit: 'blocks',
+      alphas: [alpha],
+      replications: REPLICATIONS,
+      seed: SCORING_SEED,
+    })
+    const [point] = points
+    rows.push([
+      name,
+      ...point.tenants.flatMap((tenant) => [
+        fixed(tenant.sloScale95),
+        `${fixed(100 * tenant.attainment, 1)} %`,
+      ]),
+      fixed(point.fairness.attainment, 3),
+    ])
+  }
+  const names = tenants.split(',').map((tenant) => tenant.split('=')[0])
+  return table(
+    ['policy', ...names.flatMap((name) => [`${name}: SLO scale 95`, 'attained']), 'Jain index'],
+    rows,
+  )
+}

@@ -7,7 +7,7 @@ export const ALPHAS = '0:1:0.1'
 export const REPLICATIONS = 16
 /** Alphas are chosen on one set of arrivals and scored on another. */
 const TUNING_SEED = 1
-const SCORING_SEED = 2
+export const SCORING_SEED = 2
 
 export const HEXGEN = { order: 'urgency', placement: 'workload-balanced' }
 
