@@ -44,6 +44,7 @@ export async function tuned(run, meanServiceS) {
 export const CANDIDATES = {
   'eftxp + ratio': { order: 'ratio', placement: 'eftxp' },
   'eftxp + stretch': { order: 'stretch', placement: 'eftxp' },
+  'eftxp + ratio + migrate': { order: 'ratio', placement: 'eftxp', migrate: true },
 }
 
 /** Further combinations that the preset `laxity` was chosen from. */
@@ -53,7 +54,6 @@ export const SELECTION = {
   'eftxp + edf': { order: 'edf', placement: 'eftxp' },
   'eftxp + urgency': { order: 'urgency', placement: 'eftxp' },
   'eftxp + workflow-fcfs': { order: 'workflow-fcfs', placement: 'eftxp' },
-  'eftxp + ratio + migrate': { order: 'ratio', placement: 'eftxp', migrate: true },
   'eftxp + stretch + migrate': { order: 'stretch', placement: 'eftxp', migrate: true },
   'least-work-left + stretch': { order: 'stretch', placement: 'least-work-left' },
 }

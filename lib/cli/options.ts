@@ -78,6 +78,7 @@ export function addRunFlags(command: Command): Command {
     )
     .option('--placement-seed <n>', 'seed of placements that draw (default: 1)', numeric)
     .option('--migrate', 'waiting calls may move to an instance that would finish them much sooner')
+    .option('--no-migrate', 'they may not, whatever the preset says')
     .option(
       '--mode <name>',
       'engine mode of every instance: prefill-first, chunked, decode-share (default: its own)',

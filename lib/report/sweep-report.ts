@@ -41,11 +41,12 @@ export function policyLine(
   >,
 ): string {
   const { policy, knowledge, feedback, arrivals, rate, error } = result
-  const { order, placement, binding } = policy
+  const { order, placement, binding, migrate } = policy
+  const moves = migrate ? ' with migration' : ''
   const traffic =
     rate === undefined ? 'recorded arrivals' : `${arrivalsText(arrivals, result.arrivalShape)} at ${rate}/s`
   const wrong = error === undefined ? '' : `, errors ${error}`
-  return `${order} × ${placement} × ${binding}, knowledge ${knowledge}, feedback ${feedback}, ${traffic}${wrong}`
+  return `${order} × ${placement} × ${binding}${moves}, knowledge ${knowledge}, feedback ${feedback}, ${traffic}${wrong}`
 }
 
 function heading(result: SweepResult): string {

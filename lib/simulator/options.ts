@@ -22,7 +22,7 @@ export interface RunOptions {
   /** A preset's name (`hexgen-hetero-1`, `hexgen-hetero-2`, `hexgen-homo`), the path of a JSON file, or its content. */
   cluster: string | ClusterConfig
   /** A preset (`vllm`, `hexgen-flow`, `laxity`) or the parts; `order`, `placement` and `binding` override it. */
-  policy?: string | (Omit<Policy, 'binding'> & { binding?: Binding | undefined }) | undefined
+  policy?: string | (Pick<Policy, 'order' | 'placement'> & { binding?: Binding | undefined }) | undefined
   /** Default `urgency`. */
   order?: string | undefined
   /**
@@ -79,7 +79,7 @@ export interface RunOptions {
   placementSeed?: number | undefined
   /**
    * Lets an instance with room take a waiting call of another queue where that saves more than `migrateMs` (a parameter,
-   * 500 by default; `migrateCandidates`, 8, bounds the search in each queue). At-reveal only; default false.
+   * 500 by default; `migrateCandidates`, 8, bounds the search in each queue). At-reveal only; default that of the preset (`laxity`: on), else off.
    */
   migrate?: boolean | undefined
   /** Emulates quirks of the authors' simulator; default `none`. */

@@ -1,17 +1,23 @@
 import type { Binding } from '../native.ts'
 
-/** Order × placement × binding, chosen independently. */
+/** Order × placement × binding, chosen independently, and whether waiting calls may move. */
 export interface Policy {
   order: string
   placement: string
   binding: Binding
+  migrate: boolean
 }
 
-/** Named combinations (the unified ones of the design's section 7). */
+/** Named combinations; `laxity` is the best untuned one on unified clusters (docs/quality.md). */
 export const POLICY_PRESETS: Readonly<Record<string, Policy>> = {
-  vllm: { order: 'fcfs', placement: 'round-robin', binding: 'at-reveal' },
-  'hexgen-flow': { order: 'urgency', placement: 'workload-balanced', binding: 'at-reveal' },
-  laxity: { order: 'ratio', placement: 'eftxp', binding: 'at-reveal' },
+  vllm: { order: 'fcfs', placement: 'round-robin', binding: 'at-reveal', migrate: false },
+  'hexgen-flow': {
+    order: 'urgency',
+    placement: 'workload-balanced',
+    binding: 'at-reveal',
+    migrate: false,
+  },
+  laxity: { order: 'ratio', placement: 'eftxp', binding: 'at-reveal', migrate: true },
 }
 
 /** Placements that choose among instances with credit, so that the call must wait in one shared queue. */

@@ -183,7 +183,6 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
     replication: 0,
     tieSeed: checked.tieSeed,
     placementSeed: checked.placementSeed,
-    migrate: checked.migrate,
     sloScale: checked.sloScale,
     sloBase,
     compat: checked.compat,

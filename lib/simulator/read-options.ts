@@ -39,7 +39,6 @@ export interface CheckedOptions {
   seed: number
   tieSeed: number
   placementSeed: number
-  migrate: boolean
   compat: 'none' | 'hexgen' | 'hexgen-ticks'
   laws: boolean
   workers: number | undefined
@@ -65,7 +64,8 @@ export const NOT_COMPAT = '`compat` reproduces a simulator without'
 
 /** Checks what needs no trace; problems are left in the reader. */
 export function readOptions(reader: OptionReader, registry: Registry): CheckedOptions {
-  const policy = readPolicy(reader, registry)
+  const compat = reader.oneOf('compat', ['none', 'hexgen', 'hexgen-ticks'] as const, 'none' as const)
+  const policy = readPolicy(reader, registry, compat !== 'none')
   const feedback = reader.oneOf('feedback', ['boundary', 'lease'] as const, 'boundary' as const)
   const lookahead = reader.whole('lookahead', feedback === 'lease' ? 1 : 0, 0, MOST_LOOKAHEAD)
   if (feedback === 'boundary' && lookahead > 0) {
@@ -79,13 +79,12 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
   if (arrivals === 'trace' && rate !== undefined) {
     reader.add('`rate` has no meaning with the arrivals of the trace: leave one of them out', 'rate')
   }
-  const compat = reader.oneOf('compat', ['none', 'hexgen', 'hexgen-ticks'] as const, 'none' as const)
   const prefixCache = reader.whole('prefixCache', undefined, 0, LARGEST_CACHE)
   const error = readError(reader)
   if (compat !== 'none' && (prefixCache ?? 0) > 0) reader.add(`${NOT_COMPAT} prefix caches`, 'prefixCache')
   if (compat !== 'none' && error !== undefined) reader.add(`${NOT_COMPAT} prediction errors`, 'error')
-  const migrate = reader.boolean('migrate')
-  if (migrate && policy.binding !== 'at-reveal') {
+  if (compat !== 'none' && policy.migrate) reader.add(`${NOT_COMPAT} migration`, 'migrate')
+  if (reader.given('migrate') && policy.migrate && policy.binding !== 'at-reveal') {
     reader.add('`migrate` needs binding "at-reveal": a shared queue has nothing to move', 'migrate')
   }
   const placement = reader.raw('placement')
@@ -112,7 +111,6 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
     seed: reader.whole('seed', 1),
     tieSeed: reader.whole('tieSeed', 0),
     placementSeed: reader.whole('placementSeed', 1),
-    migrate,
     compat,
     laws: reader.boolean('laws'),
     workers: reader.whole('workers', undefined, 0, MOST_WORKERS),
@@ -129,7 +127,7 @@ export function isAlpha(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value <= 1
 }
 
-function readPolicy(reader: OptionReader, { orders, placements }: Registry): Policy {
+function readPolicy(reader: OptionReader, { orders, placements }: Registry, quirks: boolean): Policy {
   const base = readBase(reader)
   const order = reader.oneOf('order', orders, base.order ?? 'urgency')
   const placement =
@@ -141,7 +139,10 @@ function readPolicy(reader: OptionReader, { orders, placements }: Registry): Pol
   // A preset's binding belongs to its own placement.
   const inherited = reader.given('placement') ? undefined : base.binding
   const binding = reader.oneOf('binding', BINDINGS, inherited ?? defaultBinding(placement))
-  return { order, placement, binding }
+  // A preset's migration needs queues, and no other simulator had it.
+  const moves = base.migrate === true && binding === 'at-reveal' && !quirks
+  const migrate = reader.given('migrate') ? reader.boolean('migrate') : moves
+  return { order, placement, binding, migrate }
 }
 
 /** The parts that `policy` names, unchecked. */
@@ -149,6 +150,7 @@ function readBase(reader: OptionReader): {
   order?: string
   placement?: string
   binding?: Binding | undefined
+  migrate?: boolean
 } {
   const policy = reader.raw('policy')
   if (policy === undefined) return {}

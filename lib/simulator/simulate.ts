@@ -63,7 +63,12 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
   return new SimulationResult({
     trace,
     cluster: prepared.cluster,
-    policy: { order: run.order, placement: placementName(run.placement), binding: run.binding },
+    policy: {
+      order: run.order,
+      placement: placementName(run.placement),
+      binding: run.binding,
+      migrate: run.migrate === true,
+    },
     knowledge: run.knowledge,
     feedback: run.feedback,
     arrivals: run.arrivals,

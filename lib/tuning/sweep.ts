@@ -156,7 +156,12 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
   const cpuMs = table.total('cpuMs')
   return {
     objective,
-    policy: { order: run.order, placement: placementName(run.placement), binding: run.binding },
+    policy: {
+      order: run.order,
+      placement: placementName(run.placement),
+      binding: run.binding,
+      migrate: run.migrate === true,
+    },
     knowledge: run.knowledge,
     feedback: run.feedback,
     arrivals: run.arrivals,

@@ -135,7 +135,12 @@ describe('the command line', () => {
       mix: { instances: { shares: number[]; calls: number }[] }
     }
     assert.equal(document.command, 'simulate')
-    assert.deepEqual(document.policy, { order: 'fcfs', placement: 'round-robin', binding: 'at-reveal' })
+    assert.deepEqual(document.policy, {
+      order: 'fcfs',
+      placement: 'round-robin',
+      binding: 'at-reveal',
+      migrate: false,
+    })
     assert.equal(document.perWorkflow.length, 5)
     assert.equal(document.metrics.p95Ms, Math.max(...document.perWorkflow.map(({ latencyMs }) => latencyMs)))
     for (const { shares } of document.mix.instances) {

@@ -34,6 +34,7 @@ describe('options of a run', () => {
       order: 'urgency',
       placement: 'workload-balanced',
       binding: 'at-reveal',
+      migrate: false,
     })
     assert.deepEqual(
       [checked.feedback, checked.lookahead, checked.sloScale, checked.seed],
@@ -47,16 +48,24 @@ describe('options of a run', () => {
   })
 
   it('takes presets and lets parts override them', () => {
-    const vllm = { order: 'fcfs', placement: 'round-robin', binding: 'at-reveal' }
+    const vllm = { order: 'fcfs', placement: 'round-robin', binding: 'at-reveal', migrate: false }
     assert.deepEqual(read({ policy: 'vllm' }).policy, vllm)
     assert.deepEqual(read({ policy: 'vllm', order: 'ratio' }).policy, { ...vllm, order: 'ratio' })
-    const shared = { order: 'fcfs', placement: 'global-queue', binding: 'at-credit' }
+    const shared = { order: 'fcfs', placement: 'global-queue', binding: 'at-credit', migrate: false }
     assert.deepEqual(read({ policy: 'vllm', placement: 'global-queue' }).policy, shared)
     assert.deepEqual(read({ policy: { order: 'fcfs', placement: 'global-queue' } }).policy, shared)
     assert.equal(
       read({ policy: { order: 'fcfs', placement: 'eftxp', binding: 'at-credit' } }).policy.binding,
       'at-credit',
     )
+  })
+
+  it('lets waiting calls move where the preset says so, and where it can be', () => {
+    assert.equal(read({ policy: 'laxity' }).policy.migrate, true)
+    assert.equal(read({ policy: 'laxity', migrate: false }).policy.migrate, false)
+    assert.equal(read({ policy: 'laxity', binding: 'at-credit' }).policy.migrate, false)
+    assert.equal(read({ policy: 'laxity', compat: 'hexgen' }).policy.migrate, false)
+    assert.equal(read({ migrate: true }).policy.migrate, true)
   })
 
   it('passes parameters on', () => {
@@ -68,6 +77,7 @@ describe('options of a run', () => {
   })
 
   const wrong: [options: unknown, message: RegExp][] = [
+    [{ migrate: true, compat: 'hexgen' }, /reproduces a simulator without migration/],
     [null, /Expected an object for `options`, got null/],
     [{ ordr: 'fcfs' }, /Unknown option `ordr`; did you mean "order"\?/],
     [{ order: 'urgencyy' }, /Unknown order "urgencyy"; did you mean "urgency"\?/],

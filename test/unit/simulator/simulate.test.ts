@@ -21,6 +21,7 @@ describe('simulate', () => {
       order: 'urgency',
       placement: 'workload-balanced',
       binding: 'at-reveal',
+      migrate: false,
     })
     const { metrics, counts, latencyMs } = result
     assert.deepEqual([counts.workflows, counts.completed, counts.calls], [30, 30, trace.calls])
