@@ -378,6 +378,8 @@ export interface NativeSimulator {
 
 /** See lib/scheduler. */
 export interface NativeSchedulerConfig extends NativePolicy {
+  /** What deadlines are multiples of; default `exclusive`, as for deadlines of a caller. */
+  sloBase?: NativeRun['sloBase']
   latencies: NativeLatency[]
   templates: NativeCluster['templates']
 }

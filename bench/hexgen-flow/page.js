@@ -10,6 +10,7 @@ import {
   oneSetting,
   queueSnapshot,
   stageMix,
+  tenantSetting,
   tuningCost,
 } from './sections.js'
 import { POLICIES, REPLICATIONS } from './settings.js'

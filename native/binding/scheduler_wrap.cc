@@ -28,10 +28,14 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   const Napi::Object given = info[0].As<Napi::Object>();
   RunOptions policy;
   ClusterSpec cluster;
+  static constexpr const char* kBases[] = {"template", "exclusive"};
+  int base = 1;  // a caller's own deadlines
   if (!readPolicy(given, &policy, &function_) || !readLatencies(given, &cluster.latencies) ||
-      !readTemplates(given, &cluster.templates)) {
+      !readTemplates(given, &cluster.templates) ||
+      (given.Has("sloBase") && !readName(given, "sloBase", kBases, &base))) {
     return;
   }
+  policy.sloBase = static_cast<SloBase>(base);
   napi_typedarray_type type;
   std::size_t length = 0;
   void* data = nullptr;

@@ -8,7 +8,8 @@
 //        for a call that is not finished stands in its place below that call
 //   s    (D - a) / B, B the mean time of the workflow's whole stage template. B is the base of the SLO, a
 //        constant, and used whatever the knowledge; the template as a forecast is not.
-//   Without a template D = a + s X by definition, so s X = D - a.
+//   Without a template, or where deadlines are no multiples of its time, D = a + s X by definition: s X = D -
+//   a.
 // A product of 1 ns or less (D not after a) counts as 1 ns: such workflows go first, the latest of them
 // ahead. Ties: rank.
 #pragma once

@@ -72,7 +72,9 @@ Nanos Scheduler::refreshPaths(Workflow& w) {
   w.criticalPath = criticalPath(graph_, w, rest);
   if (needsWholePath_) {
     w.wholePath = wholePath(graph_, w, rest);
-    w.templateTime = w.stageTemplate < 0 ? 0 : templates_[static_cast<std::size_t>(w.stageTemplate)].rest(0);
+    w.templateTime = w.stageTemplate < 0 || !config_.templateSlo
+                         ? 0
+                         : templates_[static_cast<std::size_t>(w.stageTemplate)].rest(0);
   }
   return rest;
 }

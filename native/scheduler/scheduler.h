@@ -46,6 +46,7 @@ struct SchedulerConfig {
   Feedback feedback = Feedback::kLease;
   std::uint32_t lookahead = 1;  ///< L
   bool useTemplates = true;     ///< knowledge `template`
+  bool templateSlo = true;      ///< deadlines are multiples of the template's time, where there is one
   FirstToken firstToken = FirstToken::kFromPrefill;
   KvNeed kvNeed = KvNeed::kPromptAndOutput;
   CallTies callTies = CallTies::kWorkflowThenReveal;

@@ -18,6 +18,7 @@ SchedulerConfig schedulerConfig(const ClusterSpec& cluster, const RunOptions& op
   config.feedback = options.feedback;
   config.lookahead = options.lookahead;
   config.useTemplates = options.knowledge == Knowledge::kTemplate;
+  config.templateSlo = options.sloBase == SloBase::kTemplate;
   config.firstToken = options.compat == Compat::kNone ? FirstToken::kFromPrefill : FirstToken::kFromDecode;
   config.kvNeed = options.compat == Compat::kNone ? KvNeed::kPromptAndOutput : KvNeed::kPrompt16;
   if (options.compat != Compat::kNone) config.callTies = CallTies::kRevealOrder;

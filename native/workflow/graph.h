@@ -110,7 +110,7 @@ struct Workflow {
   Nanos criticalPath = 0;                  ///< P
   Nanos finishedHead = 0;                  ///< largest head among finished calls
   Nanos wholePath = 0;                     ///< X (order/stretch.h)
-  Nanos templateTime = 0;                  ///< B (order/stretch.h), 0 without a template
+  Nanos templateTime = 0;                  ///< B (order/stretch.h), 0 where deadlines are no multiples of it
   Nanos horizon = 0;                       ///< H_w(t)
   Nanos finishedEnd = 0;                   ///< largest isolatedEnd among finished calls
   std::uint32_t isolatedCopies = kNoSlot;  ///< horizon.h

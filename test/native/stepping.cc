@@ -766,6 +766,7 @@ Result run(const Trace& trace, const ClusterSpec& cluster, const RunOptions& opt
   config.feedback = options.feedback;
   config.lookahead = options.lookahead;
   config.useTemplates = options.knowledge == Knowledge::kTemplate;
+  config.templateSlo = options.sloBase == SloBase::kTemplate;
   config.tieSeed = options.tieSeed;
   config.placementSeed = options.placementSeed;
   config.migrate = options.migrate;
