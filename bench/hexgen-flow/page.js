@@ -138,10 +138,10 @@ ${await tenantSetting(run(3, 'hexgen-hetero-2', 1.0, chunked), 'relaxed=2,strict
 ${await oneSetting(run(3, 'hexgen-hetero-2', 0.5, { ...chunked, arrivals: 'bursts' }))}`,
   )
   await section('30 workflows/s', async () => {
-    const trace = await chessTrace({ workflows: 3000, preset: 3, seed: 1 })
-    return `hexgen-hetero-2 sixty times (240 instances), 3,000 generated workflows.
+    const trace = await chessTrace({ workflows: 1000, preset: 3, seed: 1 })
+    return `hexgen-hetero-2 sixty times (240 instances), 1,000 generated workflows, 4 streams of arrivals.
 
-${await oneSetting({ trace, cluster: scaledCluster, rate: 30 })}`
+${await oneSetting({ trace, cluster: scaledCluster, rate: 30, replications: 4 })}`
   })
   await section('MAC-SQL', async () => {
     const trace = await macSqlTrace({ workflows: 150, seed: 1 })

@@ -26,12 +26,12 @@ export const POLICIES = {
 export const BASELINES = ['vLLM', 'VTC', 'QLM', 'LLF', 'Ray']
 
 /** The alpha with the least mean P95 over the tuning arrivals. */
-export async function tuneAlpha(run, policy) {
+export async function tuneAlpha({ replications = REPLICATIONS, ...run }, policy) {
   const { best, timing, points } = await sweep({
     ...run,
     ...policy,
     alphas: ALPHAS,
-    replications: REPLICATIONS,
+    replications,
     seed: TUNING_SEED,
   })
   return { alpha: best.alpha, indistinguishable: best.indistinguishable, timing, points }
@@ -40,11 +40,12 @@ export async function tuneAlpha(run, policy) {
 /** Means over the scoring arrivals. `policy.tune` chooses alpha first. */
 export async function measure(run, { tune, ...policy }) {
   const alpha = tune ? (await tuneAlpha(run, policy)).alpha : 0.3
+  const { replications = REPLICATIONS, ...rest } = run
   const { points } = await sweep({
-    ...run,
+    ...rest,
     ...policy,
     alphas: [alpha],
-    replications: REPLICATIONS,
+    replications,
     seed: SCORING_SEED,
   })
   return { ...points[0], alpha: tune ? alpha : undefined }
