@@ -213,7 +213,8 @@ function alone({ prefillBaseMs, prefillPerTokenMs, decodeBaseMs, decodePerContex
 
 /** Table 3: the first moment at which seven calls wait on one instance, all late, and PQ and FCFS differ. */
 export async function queueSnapshot(study) {
-  const run = { ...study.run(3, 'hexgen-hetero-2', 1.0, 'chunked'), knowledge: 'online' }
+  const sloScale = 1
+  const run = { ...study.run(3, 'hexgen-hetero-2', 1.0, 'chunked'), knowledge: 'online', sloScale }
   const { alpha } = await tuneAlpha(run, HEXGEN)
   const result = await simulate({ ...run, ...HEXGEN, alpha, perCall: true })
   const { columns } = result.trace
@@ -222,15 +223,15 @@ export async function queueSnapshot(study) {
   for (let w = 0; w < result.trace.workflows; w += 1)
     owner.fill(w, columns.firstCall[w], columns.firstCall[w + 1])
 
-  // Under `online` nothing below the call is known: its budget is all that is left, U = t_comp − (D − t).
+  // Under `online` nothing below a call is known: its budget is all that is left, U = t_comp − (D − t).
   const urgency = (call, t) => {
     const { latencies, instances } = result.cluster
     const model = latencies[instances[instance[call]].latency]
-    const deadline = result.arrivalMs[owner[call]] + 5 * result.baseMs[owner[call]]
+    const deadline = result.arrivalMs[owner[call]] + sloScale * result.baseMs[owner[call]]
     return alone(model, columns.promptTokens[call], columns.outputTokens[call]) - (deadline - t)
   }
-  const moments = [...leasedMs.keys()].sort((a, b) => leasedMs[a] - leasedMs[b])
-  for (const leased of moments) {
+  let best
+  for (const leased of [...leasedMs.keys()].sort((a, b) => leasedMs[a] - leasedMs[b])) {
     const t = leasedMs[leased]
     const waiting = [...readyMs.keys()].filter(
       (call) => instance[call] === instance[leased] && readyMs[call] < t && leasedMs[call] >= t,
@@ -239,19 +240,33 @@ export async function queueSnapshot(study) {
     waiting.sort((a, b) => readyMs[a] - readyMs[b])
     const most = waiting.reduce((a, b) => (urgency(b, t) > urgency(a, t) ? b : a))
     if (most === waiting[0] || most !== leased) continue
-    return `Queue of instance ${instance[leased] + 1} at ${seconds(t)} s (trace 3, hetero-2, 1.0/s, chunked, α ${alpha}, knowledge \`online\`, so a call's
-budget is all that its workflow has left). PQ leases call ${waiting.indexOf(most) + 1}, FCFS would lease call 1; every waiting call is
-predicted late. In brackets a snapshot of the paper, where PQ runs call 6.
+    best = { waiting, most, t }
+    break
+  }
+  if (best === undefined)
+    return 'In this run no queue holds seven late calls of which PQ and FCFS choose different ones.'
+  const { waiting, most, t } = best
+  return `Seven late calls of which PQ and FCFS choose different ones (trace 3, hetero-2, 1.0/s, chunked, α ${alpha}, SLO scale
+${sloScale}, knowledge \`online\`, so a call's budget is all that its workflow has left): instance ${instance[most] + 1} at ${seconds(t)} s. PQ leases
+call ${waiting.indexOf(most) + 1}, FCFS would lease call 1.
 
 ${table(
   ['call', ...waiting.map((_, i) => i + 1)],
   [
-    ['ready at, s', ...waiting.map((call, i) => `${seconds(readyMs[call])} (${paper.QUEUE[i][0]})`)],
-    ['urgency, s', ...waiting.map((call, i) => `${seconds(urgency(call, t))} (${paper.QUEUE[i][1]})`)],
+    ['ready at, s', ...waiting.map((call) => seconds(readyMs[call]))],
+    ['urgency, s', ...waiting.map((call) => seconds(urgency(call, t)))],
+  ],
+)}
+
+The paper's snapshot, where PQ runs call 6:
+
+${table(
+  ['call', ...paper.QUEUE.map((_, i) => i + 1)],
+  [
+    ['arrived at, s', ...paper.QUEUE.map(([arrived]) => arrived)],
+    ['urgency, s', ...paper.QUEUE.map(([, urgent]) => urgent)],
   ],
 )}`
-  }
-  return 'No such moment: in this run no queue holds seven late calls of which PQ and FCFS choose different ones.'
 }
 
 /** Two tenants: the SLO scale and the attainment of each. */
