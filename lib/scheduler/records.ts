@@ -22,6 +22,8 @@ interface Kind {
 }
 
 const layout = native.eventLayout
+/** Fields that records did without at first: left out means 0. */
+const OPTIONAL = new Set(['adapter', 'adapters'])
 const T_OFFSET = 0
 const KIND_OFFSET = 8
 
@@ -137,7 +139,7 @@ export function encodeRecord(view: DataView, at: number, object: EventObject): s
     const value =
       field.name === 'parentCount' || (kind.name === 'moreParents' && field.name === 'count')
         ? parents.length
-        : object[field.name === 'kind' ? 'decision' : field.name]
+        : (object[field.name === 'kind' ? 'decision' : field.name] ?? (OPTIONAL.has(field.name) ? 0 : undefined))
     if (field.type === 'f64' ? typeof value !== 'number' : !isInteger(value))
       return `expected a number for \`${field.name}\``
     setField(view, at + field.offset, field.type, value as Integer)

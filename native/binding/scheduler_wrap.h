@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "binding/napi_setup.h"
+#include "scheduler/log.h"
 #include "scheduler/scheduler.h"
 
 namespace laxity::binding {
@@ -24,7 +25,16 @@ class SchedulerWrap : public Napi::ObjectWrap<SchedulerWrap> {
   Napi::Value refusals(const Napi::CallbackInfo& info);
   Napi::Value nextWakeMs(const Napi::CallbackInfo& info);
   Napi::Value audit(const Napi::CallbackInfo& info);
-  bool publish(Napi::Env env, std::span<const Decision> made);
+  Napi::Value setLogging(const Napi::CallbackInfo& info);
+  Napi::Value takeLog(const Napi::CallbackInfo& info);
+  Napi::Value instances(const Napi::CallbackInfo& info);
+  Napi::Value totals(const Napi::CallbackInfo& info);
+  Napi::Value callInfo(const Napi::CallbackInfo& info);
+  Napi::Value queue(const Napi::CallbackInfo& info);
+  Napi::Value preview(const Napi::CallbackInfo& info);
+  Napi::Value lengths(const Napi::CallbackInfo& info);
+  Napi::Value freed(const Napi::CallbackInfo& info);
+  void publish(std::span<const Decision> made);
 
   std::unique_ptr<Scheduler> scheduler_;
   Napi::ObjectReference ringReference_;
@@ -33,6 +43,12 @@ class SchedulerWrap : public Napi::ObjectWrap<SchedulerWrap> {
   std::vector<EventRecord> batch_;
   std::vector<std::uint32_t> refusals_;  ///< pairs (record written, status)
   std::vector<unsigned char> made_;
+  std::vector<std::uint32_t> freed_;  ///< workflow slots since the last decide
+  EventLog log_;
+  Napi::ObjectReference outReference_;
+  unsigned char* out_ = nullptr;  ///< what the last decide gave: OutHeader, then decisions as far as they fit
+  std::size_t outBytes_ = 0;
+  std::vector<Scheduler::Candidate> candidates_;
 };
 
 }  // namespace laxity::binding

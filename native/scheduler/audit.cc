@@ -35,6 +35,7 @@ bool Scheduler::audit() const {
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
     const Instance& i = cluster_.at(m);
     derived[m].prefillsEnd = i.ledger.prefillsEnd;  // a projection, not a sum
+    derived[m].work += i.correction;
     if (!(derived[m] == i.ledger) || queues_[m].size() != waitingOn[m]) return false;
     const HardwareClass& k = cluster_.classes()[i.hardwareClass];
     if (k.work.value(i.memberIndex) != (i.accepts() ? i.ledger.work : kNever)) return false;
@@ -49,7 +50,7 @@ bool Scheduler::audit() const {
   for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
     if (graph_.workflow(w).live && graph_.workflow(w).unfinished != unfinished[w]) return false;
   }
-  return true;
+  return auditLive();
 }
 
 }  // namespace laxity

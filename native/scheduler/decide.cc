@@ -6,6 +6,13 @@
 #include "workflow/budget.h"
 
 namespace laxity {
+namespace {
+
+/// Below every key of a call that is not hopeless; among themselves by ready time.
+constexpr double kDemotedKey = -1e300;
+Nanos demotedKey(const Call& c) { return -kMaxTime - c.readyAt; }
+
+}  // namespace
 
 Status Scheduler::placeAll(Nanos t) {
   const Status advanced = advance(t);
@@ -111,11 +118,11 @@ double Scheduler::beta(const StageTemplate* stages) const {
 // --- placement
 
 PlacementView Scheduler::placementView(const Call& c, std::uint32_t slot) const {
-  const StageTemplate* stages = templateOf(graph_.workflow(c.workflow));
+  const StageTemplate* stages = templateOf(workflowOf(c));
   return PlacementView{.call = c,
                        .cluster = cluster_,
                        .parameters = config_.parameters,
-                       .estimates = estimates(slot),
+                       .estimates = slot == kNoSlot ? previewed_.data() : estimates(slot),
                        .stageTemplate = stages,
                        .now = now_,
                        .beta = beta(stages),
@@ -124,8 +131,33 @@ PlacementView Scheduler::placementView(const Call& c, std::uint32_t slot) const 
                        .scheduler = this};
 }
 
+std::uint32_t Scheduler::choose(const Call& c, std::uint32_t slot,
+                                const std::vector<std::uint32_t>* withCredit) {
+  PlacementView view = placementView(c, slot);
+  view.withCredit = withCredit;
+  return std::visit([&](auto& placement) { return placement.choose(view); }, config_.placement);
+}
+
+/// A retry goes to another instance than the one that failed it, where there is one.
+std::uint32_t Scheduler::chooseElsewhere(std::uint32_t slot) {
+  const Call& c = graph_.call(slot);
+  const std::uint32_t avoid = live_.calls[slot].avoid;
+  live_.calls[slot].avoid = kNoSlot;
+  bool other = false;
+  for (std::uint32_t m = 0; m < cluster_.size() && !other; ++m) {
+    const Instance& i = cluster_.at(m);
+    other = m != avoid && i.accepts() && estimates(slot)[i.hardwareClass].exec != kNever;
+  }
+  if (!other || !cluster_.at(avoid).accepts()) return choose(c, slot, nullptr);
+  cluster_.setMask(avoid, true);
+  const std::uint32_t chosen = choose(c, slot, nullptr);
+  cluster_.setMask(avoid, false);
+  return chosen;
+}
+
 void Scheduler::placeCall(std::uint32_t slot) {
   Call& c = graph_.call(slot);
+  if (rules_.any) liveQueued(slot);
   bool candidate = false;
   const auto& classes = cluster_.classes();
   for (std::size_t k = 0; k < classes.size() && !candidate; ++k) {
@@ -143,8 +175,13 @@ void Scheduler::placeCall(std::uint32_t slot) {
   const Workflow& w = graph_.workflow(c.workflow);
   if (needsBudget_) c.budget = budget(w.deadline, c.readyAt, tailOf(c, restOf(w)), w.criticalPath);
   if (config_.binding == Binding::kAtReveal) {
-    const PlacementView view = placementView(c, slot);
-    assign(slot, std::visit([&](auto& placement) { return placement.choose(view); }, config_.placement));
+    const std::uint32_t probe = rules_.any ? probeFor(slot) : kNoSlot;
+    if (probe != kNoSlot)
+      assign(slot, probe);
+    else if (rules_.any && live_.calls[slot].avoid != kNoSlot)
+      assign(slot, chooseElsewhere(slot));
+    else
+      assign(slot, choose(c, slot, nullptr));
     enqueue(slot);
     touchQueue(c.instance);
   } else {
@@ -172,15 +209,22 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
   std::visit(
       [&](const auto& order) {
         const OrderView mine{c,
-                             s.graph_.workflow(c.workflow),
+                             s.workflowOf(c),
                              s.config_.parameters,
                              s.now_,
                              e.exec,
                              s.needsDelta_ ? s.deltaOn(c, instance, e) : 0};
-        const auto key = order.key(mine);
+        const auto keyOf = [&](const OrderView& v) {
+          using Key = decltype(order.key(v));
+          if constexpr (std::is_same_v<Key, double>)
+            return v.call.demoted ? kDemotedKey : order.key(v);
+          else
+            return v.call.demoted ? demotedKey(v.call) : order.key(v);
+        };
+        const auto key = keyOf(mine);
         for (const HeapEntry& entry : s.queues_[instance].entries()) {
           if constexpr (std::decay_t<decltype(order)>::kDynamic) {
-            const double other = order.key(s.orderView(s.graph_.call(entry.slot), instance));
+            const double other = keyOf(s.orderView(s.graph_.call(entry.slot), instance));
             add(entry, other > key || (other == key && entry.rank < c.rank));
           } else {
             add(entry, entry.key > key || (entry.key == key && entry.rank < c.rank));
@@ -223,6 +267,7 @@ OrderView Scheduler::orderView(const Call& c, std::uint32_t instance) const {
 
 Nanos Scheduler::staticKey(const Call& c, std::uint32_t instance) const {
   if (dynamic_) return 0;
+  if (c.demoted) return demotedKey(c);
   return std::visit(
       [&](const auto& order) -> Nanos {
         if constexpr (std::decay_t<decltype(order)>::kDynamic)
@@ -246,7 +291,7 @@ std::uint32_t Scheduler::pick(const IndexedHeap& queue) const {
           double bestKey = 0;
           for (const HeapEntry& entry : queue.entries()) {
             const Call& c = graph_.call(entry.slot);
-            const double key = order.key(orderView(c, c.instance));
+            const double key = c.demoted ? kDemotedKey : order.key(orderView(c, c.instance));
             if (best == nullptr || key > bestKey || (key == bestKey && entry.rank < best->rank)) {
               best = &entry;
               bestKey = key;
@@ -306,13 +351,22 @@ void Scheduler::assign(std::uint32_t slot, std::uint32_t instance) {
   c.cost = {e.exec, e.prefill, kvNeed(c), std::int64_t{c.promptTokens} + c.predictedTokens / 2, c.sequences};
   m.ledger.assign(c.cost);
   cluster_.workChanged(instance);
+  if (rules_.any && wantsProbe(instance)) {
+    live_.breakers[instance].probe = slot;
+    updateMasks();
+  }
 }
 
 void Scheduler::unassign(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   cluster_.at(c.instance).ledger.unassign(c.cost);
   cluster_.workChanged(c.instance);
+  const std::uint32_t left = c.instance;
   c.instance = kNoSlot;
+  if (rules_.any && left < live_.breakers.size() && live_.breakers[left].probe == slot) {
+    live_.breakers[left].probe = kNoSlot;
+    updateMasks();
+  }
 }
 
 /// Leases an assigned call that has left its queue, and reserves for it in the same step.
@@ -336,6 +390,7 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
   c.nextLease = m.firstLease;
   if (m.firstLease != kNoSlot) graph_.call(m.firstLease).previousLease = slot;
   m.firstLease = slot;
+  if (rules_.any) liveGranted(slot);
   if (!c.streams) startTimer(m.ledger.prefillsEnd, {slot, c.generation, c.epoch});
 
   Decision d{};
@@ -345,6 +400,7 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
   d.call = graph_.ref(slot);
   d.instance = c.instance;
   d.decodeInstance = kNoSlot;
+  d.enginePriority = enginePriority(c);
   d.leaseNumber = leaseNumber_++;
   decisions_.push_back(d);
 }
@@ -352,6 +408,7 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
 void Scheduler::release(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   Instance& m = cluster_.at(c.instance);
+  if (rules_.any) liveReleased(slot);
   if (c.state == CallState::kPrefilling) m.ledger.firstToken(c.cost, now_);
   m.ledger.release(c.cost);
   if (c.previousLease != kNoSlot)
@@ -364,7 +421,8 @@ void Scheduler::release(std::uint32_t slot) {
 
 bool Scheduler::hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences) const {
   const Instance& m = cluster_.at(instance);
-  if (!m.accepts() || m.closedUntil > now_) return false;
+  // A masked instance still serves the probe in its queue.
+  if (m.condition != Condition::kUp || m.closedUntil > now_) return false;
   const std::int64_t limit = classTerms_[m.hardwareClass].kvLimit;
   if (config_.feedback == Feedback::kBoundary) {
     return m.exact.prefillFree > 0 && sequences <= m.exact.sequencesFree &&
@@ -452,12 +510,15 @@ bool Scheduler::leaseFromShared(std::uint16_t model) {
   for (const std::uint32_t m : openInstances_) {
     const Instance& candidate = cluster_.at(m);
     if (candidate.spec.model != model || estimates(slot)[candidate.hardwareClass].exec == kNever) continue;
+    if (!candidate.accepts()) continue;
     if (hasCredit(m, need, c.sequences)) withCredit_.push_back(m);
   }
   if (withCredit_.empty()) return false;
-  PlacementView view = placementView(c, slot);
-  view.withCredit = &withCredit_;
-  const std::uint32_t chosen = std::visit([&](auto& p) { return p.choose(view); }, config_.placement);
+  std::uint32_t chosen = rules_.any ? probeFor(slot) : kNoSlot;
+  if (chosen == kNoSlot || std::find(withCredit_.begin(), withCredit_.end(), chosen) == withCredit_.end()) {
+    if (rules_.any && withCredit_.size() > 1) std::erase(withCredit_, live_.calls[slot].avoid);
+    chosen = choose(c, slot, &withCredit_);
+  }
   queue.removeAt(c.heapPosition,
                  [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
   const bool ahead = cluster_.at(chosen).ledger.unprefilled > 0;

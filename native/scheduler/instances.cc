@@ -40,6 +40,9 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
       cluster_.setCondition(e.instance, Condition::kRemoved);
       break;
   }
+  if (e.change == InstanceChange::kAdd && e.instance < live_.breakers.size())
+    live_.breakers[e.instance] = Breaker{};
+  updateMasks();
   if (e.change == InstanceChange::kAdd || e.change == InstanceChange::kRemove) instancesChanged();
   if (!m.accepts()) requeueAll(e.instance);
   if (e.change == InstanceChange::kRemove) rejectStranded(m.spec.model);

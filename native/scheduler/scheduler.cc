@@ -24,10 +24,16 @@ Scheduler::Scheduler(SchedulerConfig config, SchedulerMemory memory)
       cluster_(config_.latencies, config_.tieSeed),
       graph_(std::move(memory.graph)),
       estimates_(std::move(memory.estimates)),
-      queues_(std::move(memory.queues)) {
+      queues_(std::move(memory.queues)),
+      rules_(config_.parameters) {
   graph_.clear();
   estimates_.clear();
   for (IndexedHeap& queue : queues_) queue.clear();
+  policyChanged();
+  for (auto& entries : config_.templates) templates_.emplace_back(entries);
+}
+
+void Scheduler::policyChanged() {
   std::visit(
       [&](const auto& order) {
         using Type = std::decay_t<decltype(order)>;
@@ -39,7 +45,6 @@ Scheduler::Scheduler(SchedulerConfig config, SchedulerMemory memory)
       config_.order);
   tracksUtilisation_ = std::visit([](const auto& p) { return std::decay_t<decltype(p)>::kNeedsQueueAhead; },
                                   config_.placement);
-  for (auto& entries : config_.templates) templates_.emplace_back(entries);
 }
 
 Status Scheduler::findAttempt(const CallAttempt& a) const {
@@ -60,6 +65,7 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
   if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kSetParameter)) r->setParameter = e;
   config_.parameters = changed;
+  if (e.parameter >= static_cast<std::uint32_t>(Parameter::kQueueLimit)) liveRulesChanged();
   if (e.parameter == static_cast<std::uint32_t>(Parameter::kOvercommit)) limitsChanged();
   if (e.parameter == static_cast<std::uint32_t>(Parameter::kHorizonFactor)) {
     for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
@@ -118,6 +124,7 @@ Status Scheduler::updateWorkflow(Nanos t, const UpdateWorkflow& e) {
     w.deadline = e.deadline;
   }
   if (e.remaining != -1) w.remaining = e.remaining;
+  if (rules_.any) liveDeadline(e.workflow.slot);
   markDirty(e.workflow.slot);
   return Status::kOk;
 }
@@ -146,6 +153,16 @@ Status Scheduler::closeWorkflow(Nanos t, const CloseWorkflow& e) {
 Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents) {
   const Status found = graph_.find(e.workflow);
   if (!ok(found)) return found;
+  if (e.predictedTokens == 0 && rules_.predictLengths) {
+    // A high given with it is a cap: the caller's max_tokens.
+    const LengthPrediction p = live_.lengths.predict(graph_.workflow(e.workflow.slot).stageTemplate, e.stage);
+    const std::uint32_t cap = e.predictedHigh > 0 ? e.predictedHigh : kMaxCallTokens / std::max<std::uint32_t>(1, e.sequences);
+    Reveal filled = e;
+    filled.predictedTokens = std::max(1u, std::min(p.mean, cap));
+    filled.predictedHigh = std::max(filled.predictedTokens, std::min(p.high, cap));
+    return reveal(t, filled, parents);
+  }
+  if (e.adapter > kMaxAdapters) return Status::kBadValue;
   if (e.promptTokens < 1 || e.promptTokens > kMaxCallTokens || e.predictedTokens < 1 ||
       e.predictedTokens > kMaxCallTokens || e.predictedHigh > kMaxCallTokens || e.sequences < 1) {
     return Status::kBadTokens;
@@ -172,6 +189,7 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   if (config_.callTies == CallTies::kRevealOrder) c.rank = revealNumber_++;
   c.stage = e.stage;
   c.model = e.model;
+  c.adapter = static_cast<std::uint8_t>(e.adapter);
   c.sequences = e.sequences;
   c.toolPending = e.toolPending != 0;
   c.streams = e.silent == 0;
@@ -182,6 +200,7 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   c.cached[1] = e.cached[1];
   c.hasCached = e.cached[0].instance != kNoSlot || e.cached[1].instance != kNoSlot;
   c.remaining = e.remaining;
+  if (rules_.any) liveRevealed(slot);
   const bool feasible = estimateCall(slot);
   meanSum_ += c.mean;
   ++meanCount_;
@@ -259,7 +278,11 @@ Status Scheduler::fromEngine(Nanos t, const CallAttempt& a) {
 Status Scheduler::firstToken(Nanos t, const CallEvent& e) {
   if (const Status status = fromEngine(t, e.attempt); !ok(status)) return status;
   if (EventRecord* r = tap(t, EventKind::kFirstToken)) r->call = e;
-  if (graph_.call(e.attempt.call.slot).state == CallState::kPrefilling) prefilled(e.attempt.call.slot);
+  if (graph_.call(e.attempt.call.slot).state == CallState::kPrefilling) {
+    if (rules_.any) livePrefilled(e.attempt.call.slot);
+    prefilled(e.attempt.call.slot);
+  }
+  if (rules_.any) liveSign(e.attempt.call.slot);
   return Status::kOk;
 }
 
@@ -267,6 +290,7 @@ Status Scheduler::progress(Nanos t, const Progress& e) {
   if (const Status status = fromEngine(t, e.attempt); !ok(status)) return status;
   if (EventRecord* r = tap(t, EventKind::kProgress)) r->progress = e;
   if (graph_.call(e.attempt.call.slot).state == CallState::kPrefilling) prefilled(e.attempt.call.slot);
+  if (rules_.any) liveSign(e.attempt.call.slot);
   return Status::kOk;
 }
 
@@ -285,6 +309,7 @@ Status Scheduler::finished(Nanos t, const Finished& e) {
   const std::uint32_t prompt = c.promptTokens;
   const std::uint32_t predicted = c.predictedTokens;
   if (c.state == CallState::kPrefilling) prefilled(slot);
+  if (rules_.any) outcomeOk(slot, e.outputTokens);
   end(slot, CallState::kDone);
   if (w.live && tracksHorizon(w)) {
     Nanos correction = 0;
@@ -335,11 +360,17 @@ Status Scheduler::failed(Nanos t, const Failed& e) {
   const std::uint32_t slot = e.attempt.call.slot;
   Call& c = graph_.call(slot);
   if (EventRecord* r = tap(t, EventKind::kFailed)) r->failed = e;
-  const bool retryable =
-      e.failure != FailureClass::kClientError && e.clientBytes == 0 && c.retries < kMaxRetries;
+  const bool retryable = e.failure != FailureClass::kClientError && e.clientBytes == 0 &&
+                         c.retries < kMaxRetries && takeRetry();
   Instance& m = cluster_.at(c.instance);
-  if (e.retryAfter > 0) {
-    m.closedUntil = std::max(m.closedUntil, t + e.retryAfter);
+  if (rules_.any) {
+    live_.calls[slot].avoid = c.instance;
+    if (e.failure == FailureClass::kFault) outcomeFault(slot);
+  }
+  const Nanos pause =
+      e.retryAfter == 0 && e.failure == FailureClass::kBackpressure ? rules_.backpressure : e.retryAfter;
+  if (pause > 0) {
+    m.closedUntil = std::max(m.closedUntil, t + pause);
     startTimer(m.closedUntil, {kNoSlot, c.instance, 0});
   }
   if (retryable) {
@@ -386,13 +417,16 @@ std::int64_t Scheduler::kvRoom(const InstanceSpec& spec) const {
 bool Scheduler::estimateCall(std::uint32_t slot) {
   if (estimates_.size() < (std::size_t{slot} + 1) * stride_)
     estimates_.resize((std::size_t{slot} + 1) * stride_);
-  Call& c = graph_.call(slot);
+  return estimateInto(graph_.call(slot), &estimates_[slot * stride_]);
+}
+
+bool Scheduler::estimateInto(Call& c, Estimate* out) const {
   const std::int64_t need = kvNeed(c);
-  Estimate* out = &estimates_[slot * stride_];
   ClusterMean mean;
   for (const ClassTerms& k : classTerms_) {
     Estimate& e = *out++;
-    if (k.model != c.model || need > k.kvRoom || c.sequences > k.maxSequences) {
+    if (k.model != c.model || need > k.kvRoom || c.sequences > k.maxSequences ||
+        (c.adapter != 0 && (k.adapters >> (c.adapter - 1) & 1) == 0)) {
       e = {0, kNever};
       continue;
     }
@@ -411,7 +445,7 @@ void Scheduler::cacheClasses() {
   classTerms_.clear();
   for (const HardwareClass& k : cluster_.classes()) {
     classTerms_.push_back({&cluster_.latency(k), kvLimit(k.spec), kvRoom(k.spec), k.spec.maxSequences,
-                           k.present, k.spec.model});
+                           k.present, k.spec.model, k.spec.adapters});
   }
 }
 
@@ -462,6 +496,7 @@ bool Scheduler::backToReady(std::uint32_t slot) {
   unassign(slot);
   ++c.epoch;
   c.state = CallState::kReady;
+  if (rules_.any) liveQueued(slot);
   ready_.push_back(graph_.ref(slot));
   markDirty(workflow);
   return true;
@@ -476,6 +511,7 @@ void Scheduler::end(std::uint32_t slot, CallState state) {
     release(slot);
     unassign(slot);
   }
+  if (rules_.any) liveUnqueued(slot);
   // A call in ready_ or homeless_ stays listed there and is passed over: its state says that it is over.
   released_.clear();
   graph_.finish(slot, state, now_, &released_);
@@ -498,7 +534,7 @@ void Scheduler::settle(std::uint32_t workflow) {
   Workflow& w = graph_.workflow(workflow);
   if (!w.live || w.open || w.unfinished > 0) return;
   horizons_.close(w);
-  graph_.freeIfOver(workflow);
+  if (graph_.freeIfOver(workflow) && freed_ != nullptr) freed_->push_back(workflow);
 }
 
 void Scheduler::reject(std::uint32_t slot, RejectReason reason) {
@@ -540,6 +576,10 @@ void Scheduler::fireTimers() {
     timers_.removeAt(0, [](std::uint32_t, std::uint32_t) {});
     const Timer timer = timerCalls_[index];
     freeTimers_.push_back(index);
+    if (timer.kind != TimerKind::kCall) {
+      fireLiveTimer(timer);
+      continue;
+    }
     if (timer.call == kNoSlot) {
       touch(timer.generation);
       continue;
@@ -548,6 +588,7 @@ void Scheduler::fireTimers() {
     const Call& c = graph_.call(timer.call);
     if (c.epoch == timer.epoch && c.state == CallState::kPrefilling) prefilled(timer.call);
   }
+  if (rules_.any) liveTimers();
 }
 
 }  // namespace laxity

@@ -7,6 +7,7 @@
 // reserved in the same step.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "order/registry.h"
 #include "placement/registry.h"
 #include "scheduler/events.h"
+#include "scheduler/live.h"
 #include "scheduler/log.h"
 #include "workflow/graph.h"
 #include "workflow/horizon.h"
@@ -87,6 +89,9 @@ class Scheduler {
   Status planArrived(Nanos t);
   Status capacity(Nanos t, const Capacity& e);
   Status timer(Nanos t);
+  Status setLatency(Nanos t, const SetLatency& e);
+  Status telemetry(Nanos t, const Telemetry& e);
+  Status setPolicy(Nanos t, const SetPolicy& e);
 
   /// Any of the above from its record (ring, log). kMoreParents are kept for the reveal that follows.
   Status apply(const EventRecord& record);
@@ -96,7 +101,8 @@ class Scheduler {
   /// First half of decide: keys and placements. Idempotent. A driver that reports boundaries calls it to
   /// learn which instances are touched; decide calls it otherwise.
   Status place(Nanos t) {
-    if (ready_.empty() && dirty_.empty() && homeless_.empty() && timers_.empty()) return advance(t);
+    if (ready_.empty() && dirty_.empty() && homeless_.empty() && timers_.empty() && !rules_.any)
+      return advance(t);
     return placeAll(t);
   }
 
@@ -105,12 +111,16 @@ class Scheduler {
     decisions_.clear();
     if (!ok(place(t))) return {};
     if (!rejected_.empty() || !touched_.empty()) decideAll();
+    if (rules_.any) enforceLimits(t);
     if (log_ != nullptr) logDecisions(t);
     return decisions_;
   }
 
   /// When the scheduler wants a timer event; kNever without one.
-  Nanos nextWake() const { return timers_.empty() ? kNever : -timers_.top().key; }
+  Nanos nextWake() const {
+    const Nanos timer = timers_.empty() ? kNever : -timers_.top().key;
+    return rules_.any ? std::min(timer, liveWake()) : timer;
+  }
 
   /// Instances whose queue or ledger changed since they were last considered with credit, in order of the
   /// change.
@@ -132,6 +142,23 @@ class Scheduler {
   bool audit() const;
 
   void setLog(EventLog* log) { log_ = log; }
+  /// Slots of the workflows whose records were freed are appended there.
+  void setFreed(std::vector<std::uint32_t>* freed) { freed_ = freed; }
+  const SchedulerConfig& config() const { return config_; }
+  const LiveState& live() const { return live_; }
+  const Estimate* estimatesOf(std::uint32_t call) const { return estimates(call); }
+  Nanos projection(std::uint32_t call) const;
+  /// Waiting calls of the queue an instance draws from, in the order in which they would be picked now.
+  std::vector<std::uint32_t> queueInOrder(std::uint32_t instance) const;
+  double keyOf(std::uint32_t call) const;
+  struct Candidate {
+    std::uint32_t instance;
+    Estimate cost;
+    Nanos delta;  ///< projected finish minus now, waiting calls not counted
+  };
+  /// What a call would meet if it were revealed and ready now. Changes nothing. The workflow may be unknown
+  /// (slot kNoSlot). Returns the instance that the placement would choose, kNoSlot where nothing can serve it.
+  Status preview(const Reveal& e, std::vector<Candidate>* candidates, std::uint32_t* chosen);
 
  private:
   Status timeStatus(Nanos t) const {
@@ -151,8 +178,42 @@ class Scheduler {
   EventRecord* tap(Nanos t, EventKind kind) { return log_ == nullptr ? nullptr : &log_->add(t, kind); }
   void logReveal(Nanos t, const Reveal& e, std::span<const Ref> parents);
 
+  // what real engines need: admission.cc, breakers.cc
+  void liveRulesChanged();
+  void liveRevealed(std::uint32_t slot);
+  void liveQueued(std::uint32_t slot);
+  void liveUnqueued(std::uint32_t slot);
+  void liveGranted(std::uint32_t slot);
+  void liveSign(std::uint32_t slot);
+  void livePrefilled(std::uint32_t slot);
+  void liveReleased(std::uint32_t slot);
+  void liveDeadline(std::uint32_t workflow);
+  void liveTimers();
+  Nanos liveWake() const;
+  void watchHopeless(std::uint32_t slot);
+  void unwatchHopeless(std::uint32_t slot);
+  void demote(std::uint32_t slot, bool demoted);
+  void lose(std::uint32_t slot);
+  void enforceLimits(Nanos t);
+  bool auditLive() const;
+  Breaker& breakerOf(std::uint32_t instance);
+  bool wantsProbe(std::uint32_t instance) const;
+  std::uint32_t probeFor(std::uint32_t slot) const;
+  void updateMasks();
+  bool panics(std::uint16_t model) const;
+  void outcomeFault(std::uint32_t slot);
+  void outcomeOk(std::uint32_t slot, std::uint32_t outputTokens);
+  bool takeRetry();
+  void correct(std::uint32_t instance, Nanos work, Nanos until);
+  void addCorrection(std::uint32_t instance, Nanos work);
+  void policyChanged();
+
   // calls
   bool estimateCall(std::uint32_t slot);
+  bool estimateInto(Call& c, Estimate* out) const;
+  const Workflow& workflowOf(const Call& c) const {
+    return c.workflow == kNoSlot ? previewWorkflow_ : graph_.workflow(c.workflow);
+  }
   void reestimateAll();
   void loseLeases(std::uint32_t instance);
   void instancesChanged();
@@ -222,23 +283,32 @@ class Scheduler {
   Nanos restOf(const Workflow& w) const;
   const StageTemplate* templateOf(const Workflow& w) const;
   void priceTemplates();
-  bool tracksHorizon(const Workflow& w) const { return needsHorizon_ || !w.hasDeadline; }
+  bool tracksHorizon(const Workflow& w) const {
+    return needsHorizon_ || !w.hasDeadline || rules_.keepHorizons;
+  }
   void horizonMoved(std::uint32_t workflow, Nanos before);
 
   // decide
   PlacementView placementView(const Call& c, std::uint32_t slot) const;
   void placeCall(std::uint32_t slot);
+  std::uint32_t choose(const Call& c, std::uint32_t slot, const std::vector<std::uint32_t>* withCredit);
+  std::uint32_t chooseElsewhere(std::uint32_t slot);
+  std::int32_t enginePriority(const Call& c) const;
   void leaseFromOwnQueues();
   void leaseFromSharedQueues();
   void collectOpen();
   bool leaseFromShared(std::uint16_t model);
 
-  /// The assumed first token of an attempt, or (call = kNoSlot) the end of an instance's closedUntil.
+  enum class TimerKind : std::uint8_t { kCall, kBreaker, kCorrection, kTelemetry };
+  /// kCall: the assumed first token of an attempt, or (call = kNoSlot) the end of an instance's closedUntil.
+  /// Others: `call` is the instance or the correction.
   struct Timer {
     std::uint32_t call;
     std::uint32_t generation;  ///< of the call; the instance where there is none
     std::uint32_t epoch;
+    TimerKind kind = TimerKind::kCall;
   };
+  void fireLiveTimer(const Timer& timer);
   void startTimer(Nanos due, const Timer& timer);
   void fireTimers();
   static QueueAhead queueAhead(const void* self, std::uint32_t instance, const PlacementView& view);
@@ -265,6 +335,7 @@ class Scheduler {
     std::uint32_t maxSequences;
     std::uint32_t present;
     std::uint16_t model;
+    std::uint64_t adapters;
   };
   std::vector<ClassTerms> classTerms_;
 
@@ -294,6 +365,12 @@ class Scheduler {
   std::vector<std::uint32_t> freeTimers_;
   std::uint64_t timerSequence_ = 0;
   EventLog* log_ = nullptr;
+
+  Workflow previewWorkflow_;         ///< scratch of preview: stands for a workflow that is not open
+  std::vector<Estimate> previewed_;  ///< scratch of preview
+  LiveRules rules_;
+  LiveState live_;
+  std::vector<std::uint32_t>* freed_ = nullptr;
 };
 
 }  // namespace laxity

@@ -1,0 +1,109 @@
+// Read-only answers for receipts, dashboards and engines.
+#include <algorithm>
+
+#include "base/math.h"
+#include "scheduler/scheduler.h"
+#include "workflow/budget.h"
+
+namespace laxity {
+
+/// For engines that sort by a static integer: the static key in ms, larger is more urgent; under an order that moves
+/// with time, the deadline takes its place.
+std::int32_t Scheduler::enginePriority(const Call& c) const {
+  const Nanos key = dynamic_ ? -graph_.workflow(c.workflow).deadline : staticKey(c, c.instance);
+  return static_cast<std::int32_t>(std::clamp<Nanos>(key / kMillisecond, INT32_MIN, INT32_MAX));
+}
+
+/// A half-open instance that waits for a probe and can serve the call: the first by perm.
+std::uint32_t Scheduler::probeFor(std::uint32_t slot) const {
+  if (live_.breakers.empty()) return kNoSlot;
+  for (const std::uint32_t m : cluster_.byTie()) {
+    if (wantsProbe(m) && estimates(slot)[cluster_.at(m).hardwareClass].exec != kNever) return m;
+  }
+  return kNoSlot;
+}
+
+/// Delta of CONTRACT 10, on the instance the call is assigned to, else on the best.
+Nanos Scheduler::projection(std::uint32_t slot) const {
+  const Call& c = graph_.call(slot);
+  if (c.instance != kNoSlot) return deltaOn(c, c.instance, {c.cost.prefill, c.cost.exec});
+  Nanos best = kNever;
+  for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
+    const Instance& i = cluster_.at(m);
+    const Estimate& e = estimates(slot)[i.hardwareClass];
+    if (i.accepts() && e.exec != kNever) best = std::min(best, deltaOn(c, m, e));
+  }
+  return best;
+}
+
+Status Scheduler::preview(const Reveal& e, std::vector<Candidate>* candidates, std::uint32_t* chosen) {
+  candidates->clear();
+  *chosen = kNoSlot;
+  const bool known = e.workflow.slot != kNoSlot;
+  if (known) {
+    if (const Status found = graph_.find(e.workflow); !ok(found)) return found;
+  }
+  Call c;
+  c.stage = e.stage;
+  c.model = e.model;
+  c.adapter = static_cast<std::uint8_t>(e.adapter);
+  c.sequences = std::max<std::uint16_t>(1, e.sequences);
+  c.workflow = e.workflow.slot;
+  c.promptTokens = e.promptTokens;
+  c.predictedTokens = e.predictedTokens;
+  if (c.predictedTokens == 0) {
+    const std::int32_t stages = known ? graph_.workflow(e.workflow.slot).stageTemplate : -1;
+    c.predictedTokens = std::max(1u, live_.lengths.predict(stages, e.stage).mean);
+    if (e.predictedHigh > 0) c.predictedTokens = std::min(c.predictedTokens, e.predictedHigh);
+  }
+  c.cached[0] = e.cached[0];
+  c.cached[1] = e.cached[1];
+  c.hasCached = e.cached[0].instance != kNoSlot || e.cached[1].instance != kNoSlot;
+  c.readyAt = c.revealedAt = now_;
+  c.rank = ~std::uint64_t{0};
+  previewed_.assign(stride_ + 1, {});
+  if (!estimateInto(c, previewed_.data())) return Status::kOk;
+  previewWorkflow_ = Workflow{};
+  previewWorkflow_.arrival = now_;
+  previewWorkflow_.horizon = previewWorkflow_.criticalPath = c.mean;
+  previewWorkflow_.deadline = now_ + static_cast<Nanos>(config_.parameters[Parameter::kHorizonFactor] *
+                                                        static_cast<double>(c.mean));
+  if (needsBudget_) {
+    const Workflow& w = workflowOf(c);
+    c.budget = budget(w.deadline, c.readyAt, 0, std::max<Nanos>(w.criticalPath, c.mean));
+  }
+  const PlacementView view = placementView(c, kNoSlot);
+  view.eachCandidate([&](std::uint32_t m, const Instance&, const Estimate& cost) {
+    candidates->push_back({m, cost, deltaOn(c, m, cost)});
+  });
+  if (candidates->empty()) return Status::kOk;
+  Placement copy = config_.placement;  // a placement may count its choices
+  *chosen = std::visit([&](auto& placement) { return placement.choose(view); }, copy);
+  return Status::kOk;
+}
+
+double Scheduler::keyOf(std::uint32_t slot) const {
+  const Call& c = graph_.call(slot);
+  if (c.demoted) return -1e300;
+  return std::visit(
+      [&](const auto& order) { return static_cast<double>(order.key(orderView(c, c.instance))); }, config_.order);
+}
+
+std::vector<std::uint32_t> Scheduler::queueInOrder(std::uint32_t instance) const {
+  const IndexedHeap& queue = config_.binding == Binding::kAtReveal ? queues_[instance]
+                                                                   : shared_[cluster_.at(instance).spec.model];
+  struct Place {
+    double key;
+    HeapEntry entry;
+  };
+  std::vector<Place> places;
+  for (const HeapEntry& e : queue.entries()) places.push_back({dynamic_ ? keyOf(e.slot) : 0, e});
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return a.key != b.key ? a.key > b.key : before(a.entry, b.entry);
+  });
+  std::vector<std::uint32_t> slots;
+  for (const Place& p : places) slots.push_back(p.entry.slot);
+  return slots;
+}
+
+}  // namespace laxity
