@@ -1,4 +1,4 @@
-/** Scheduling for agentic LLM serving: simulate a cluster, tune its dispatch, read and write traces. */
+/** Scheduling for agentic LLM serving: schedule live calls, simulate a cluster, tune its dispatch, read and write traces. */
 
 export type {
   ClusterConfig,
@@ -10,6 +10,18 @@ export type {
 export { clusterPresets } from './cluster/presets.ts'
 export { type ErrorCode, LaxityError } from './errors.ts'
 export type { Arrivals, Binding, Feedback, Knowledge } from './native.ts'
+export { type Clock, ManualClock, systemClock } from './scheduler/clock.ts'
+export type { EnginePriority, LiveCluster, LiveInstance } from './scheduler/instances.ts'
+export type { Lease, LeaseReason } from './scheduler/lease.ts'
+export type { Metric } from './scheduler/metrics.ts'
+export type { SchedulerOptions } from './scheduler/options.ts'
+export { classify, type Outcome, type OutcomeClass, retryAfterMs } from './scheduler/outcome.ts'
+export type { CallEstimate, Candidate, Receipt } from './scheduler/receipt.ts'
+export { RejectionError } from './scheduler/rejection.ts'
+export { Scheduler, type SchedulerEvents } from './scheduler/scheduler.ts'
+export type { InstanceSnapshot, Snapshot } from './scheduler/snapshot.ts'
+export { parseTelemetry, type TelemetrySample } from './scheduler/telemetry.ts'
+export type { CallOptions, Workflow, WorkflowOptions } from './scheduler/workflow.ts'
 export type { Progress, SimulateOptions } from './simulator/options.ts'
 export type { Policy } from './simulator/policies.ts'
 export type { CallRow, Metrics, SimulationResult, WorkflowRow } from './simulator/result.ts'

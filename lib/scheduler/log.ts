@@ -22,7 +22,7 @@ export interface EventLog {
 
 export const LOG_VERSION = 1
 
-function plain(_: string, value: unknown): unknown {
+export function plain(_: string, value: unknown): unknown {
   if (value instanceof Float64Array) return Array.from(value)
   // Beyond 2^53 ns (104 days) JSON numbers are not exact.
   return typeof value === 'bigint' ? value.toString() : value

@@ -139,7 +139,8 @@ export function encodeRecord(view: DataView, at: number, object: EventObject): s
     const value =
       field.name === 'parentCount' || (kind.name === 'moreParents' && field.name === 'count')
         ? parents.length
-        : (object[field.name === 'kind' ? 'decision' : field.name] ?? (OPTIONAL.has(field.name) ? 0 : undefined))
+        : (object[field.name === 'kind' ? 'decision' : field.name] ??
+          (OPTIONAL.has(field.name) ? 0 : undefined))
     if (field.type === 'f64' ? typeof value !== 'number' : !isInteger(value))
       return `expected a number for \`${field.name}\``
     setField(view, at + field.offset, field.type, value as Integer)

@@ -21,7 +21,7 @@ struct OutHeader {
 static_assert(sizeof(OutHeader) == 24);
 
 constexpr std::size_t kInstanceColumns = 18;
-constexpr std::size_t kCallColumns = 18;
+constexpr std::size_t kCallColumns = 19;
 
 bool floats(const Napi::CallbackInfo& info, std::size_t i, Column* out) {
   napi_typedarray_type type;
@@ -41,10 +41,9 @@ Napi::Function SchedulerWrap::define(Napi::Env env) {
        InstanceMethod<&SchedulerWrap::setLogging>("setLogging"),
        InstanceMethod<&SchedulerWrap::takeLog>("takeLog"),
        InstanceMethod<&SchedulerWrap::instances>("instances"),
-       InstanceMethod<&SchedulerWrap::totals>("totals"),
-       InstanceMethod<&SchedulerWrap::callInfo>("callInfo"), InstanceMethod<&SchedulerWrap::queue>("queue"),
-       InstanceMethod<&SchedulerWrap::preview>("preview"), InstanceMethod<&SchedulerWrap::lengths>("lengths"),
-       InstanceAccessor<&SchedulerWrap::freed>("freed"),
+       InstanceMethod<&SchedulerWrap::totals>("totals"), InstanceMethod<&SchedulerWrap::callInfo>("callInfo"),
+       InstanceMethod<&SchedulerWrap::queue>("queue"), InstanceMethod<&SchedulerWrap::preview>("preview"),
+       InstanceMethod<&SchedulerWrap::lengths>("lengths"), InstanceAccessor<&SchedulerWrap::freed>("freed"),
        InstanceAccessor<&SchedulerWrap::decisions>("decisions"),
        InstanceAccessor<&SchedulerWrap::refusals>("refusals"),
        InstanceAccessor<&SchedulerWrap::nextWakeMs>("nextWakeMs")});
@@ -77,7 +76,8 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   ringReference_ = Napi::Persistent(info[1].As<Napi::Object>());
   if (info[2].IsTypedArray()) {
     if (napi_get_typedarray_info(env, info[2], &type, &length, &data, nullptr, nullptr) != napi_ok ||
-        type != napi_uint8_array || length < sizeof(OutHeader) || reinterpret_cast<std::uintptr_t>(data) % 8 != 0) {
+        type != napi_uint8_array || length < sizeof(OutHeader) ||
+        reinterpret_cast<std::uintptr_t>(data) % 8 != 0) {
       fail(env, "Expected a Uint8Array with room for what decide gives");
       return;
     }
@@ -138,7 +138,8 @@ void SchedulerWrap::publish(std::span<const Decision> made) {
   const Nanos wake = scheduler_->nextWake();
   header.nextWake = wake == kNever ? -1 : static_cast<double>(wake);
   std::memcpy(out_, &header, sizeof header);
-  const std::size_t fits = std::min(made_.size(), (outBytes_ - sizeof header) / sizeof(Decision) * sizeof(Decision));
+  const std::size_t fits =
+      std::min(made_.size(), (outBytes_ - sizeof header) / sizeof(Decision) * sizeof(Decision));
   if (fits > 0) std::memcpy(out_ + sizeof header, made_.data(), fits);
 }
 
@@ -240,25 +241,24 @@ Napi::Value SchedulerWrap::instances(const Napi::CallbackInfo& info) {
     const Breaker breaker = m < live.breakers.size() ? live.breakers[m] : Breaker{};
     const Nanos now = scheduler_->now();
     const DecodePiece piece = cluster.latency(i).piece(std::max(1u, l.leased), l.context);
-    const double columns[kInstanceColumns] = {
-        static_cast<double>(i.condition),
-        i.masked ? 1.0 : 0.0,
-        static_cast<double>(breaker.state),
-        static_cast<double>(breaker.transitions),
-        static_cast<double>(l.assigned),
-        toMs(l.work),
-        static_cast<double>(l.leased),
-        static_cast<double>(l.reservedKv),
-        static_cast<double>(l.unprefilled),
-        toMs(l.unprefilledWork),
-        toMs(std::max<Nanos>(0, l.prefillsEnd - now)),
-        static_cast<double>(scheduler_->waiting(m)),
-        toMs(std::max<Nanos>(0, i.closedUntil - now)),
-        toMs(i.correction),
-        static_cast<double>(i.spec.maxSequences),
-        static_cast<double>(i.spec.kvTokens),
-        toMs(cluster.latency(i).prefill(1000, 0)) / 1000,
-        toMs(roundFine(piece.at(l.context)))};
+    const double columns[kInstanceColumns] = {static_cast<double>(i.condition),
+                                              i.masked ? 1.0 : 0.0,
+                                              static_cast<double>(breaker.state),
+                                              static_cast<double>(breaker.transitions),
+                                              static_cast<double>(l.assigned),
+                                              toMs(l.work),
+                                              static_cast<double>(l.leased),
+                                              static_cast<double>(l.reservedKv),
+                                              static_cast<double>(l.unprefilled),
+                                              toMs(l.unprefilledWork),
+                                              toMs(std::max<Nanos>(0, l.prefillsEnd - now)),
+                                              static_cast<double>(scheduler_->waiting(m)),
+                                              toMs(std::max<Nanos>(0, i.closedUntil - now)),
+                                              toMs(i.correction),
+                                              static_cast<double>(i.spec.maxSequences),
+                                              static_cast<double>(i.spec.kvTokens),
+                                              toMs(cluster.latency(i).prefill(1000, 0)) / 1000,
+                                              toMs(roundFine(piece.at(l.context)))};
     at = std::copy(std::begin(columns), std::end(columns), at);
   }
   return Napi::Number::New(info.Env(), static_cast<double>(cluster.size()));
@@ -310,7 +310,10 @@ Napi::Value SchedulerWrap::callInfo(const Napi::CallbackInfo& info) {
         toMs(w.arrival),
         toMs(w.deadline),
         toMs(w.horizon),
-        c.demoted ? 1.0 : 0.0};
+        c.demoted ? 1.0 : 0.0,
+        placed ? toMs(std::max<Nanos>(
+                     0, scheduler_->cluster().at(c.instance).ledger.prefillsEnd - scheduler_->now()))
+               : -1};
     std::copy(std::begin(columns), std::end(columns), static_cast<double*>(out.data));
   }
   return Napi::Number::New(info.Env(), static_cast<int>(found));
@@ -330,7 +333,8 @@ Napi::Value SchedulerWrap::queue(const Napi::CallbackInfo& info) {
   return out;
 }
 
-/// A reveal's record -> [status, chosen, then per candidate: instance, prefill ms, exec ms, projected finish ms].
+/// A reveal's record -> [status, chosen, then per candidate: instance, prefill ms, exec ms, projected finish
+/// ms].
 Napi::Value SchedulerWrap::preview(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
   napi_typedarray_type type;
@@ -361,7 +365,8 @@ Napi::Value SchedulerWrap::preview(const Napi::CallbackInfo& info) {
   return out;
 }
 
-/// (template, stage, out) -> [observations, mean, high, observed calls, their tokens, summed error, above the high]
+/// (template, stage, out) -> [observations, mean, high, observed calls, their tokens, summed error, above the
+/// high]
 Napi::Value SchedulerWrap::lengths(const Napi::CallbackInfo& info) {
   Column out;
   if (!scheduler_ || !floats(info, 2, &out) || out.length < 7) return info.Env().Undefined();

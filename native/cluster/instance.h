@@ -103,7 +103,8 @@ struct Instance {
   InstanceSpec spec;
   Condition condition = Condition::kAbsent;
   bool touched = false;  ///< its queue or ledger changed since it was last considered for a lease
-  bool masked = false;   ///< up, but gets no new calls: open breaker, or a probe under way (scheduler/breaker.h)
+  bool masked =
+      false;  ///< up, but gets no new calls: open breaker, or a probe under way (scheduler/breaker.h)
   std::uint32_t hardwareClass = 0;
   std::uint32_t memberIndex = 0;       ///< position inside its class, by tie
   std::uint64_t tie = 0;               ///< perm[m]: ties go to the smaller (CONTRACT 7)

@@ -1,10 +1,10 @@
 // Who may wait, and for how long: queue limits, queue timeout, hopeless calls, forgotten leases.
 //
-// Limits count ready calls without a lease. They are enforced after the leases of an instant, on the calls that
-// became ready in it: whoever was leased needs no place in a queue, whoever waited before keeps it, and a retry
-// keeps the place it once got. Ties: the latest to become ready is refused first.
-// A call is hopeless from the first nanosecond at which now + its t_comp on the fastest class exceeds the declared
-// deadline of its workflow. Demoted calls go after all others, by ready time.
+// Limits count ready calls without a lease. They are enforced after the leases of an instant, on the calls
+// that became ready in it: whoever was leased needs no place in a queue, whoever waited before keeps it, and
+// a retry keeps the place it once got. Ties: the latest to become ready is refused first. A call is hopeless
+// from the first nanosecond at which now + its t_comp on the fastest class exceeds the declared deadline of
+// its workflow. Demoted calls go after all others, by ready time.
 #include <algorithm>
 
 #include "scheduler/scheduler.h"
@@ -31,7 +31,8 @@ LiveRules::LiveRules(const PolicyParameters& p) {
         leaseTtl > 0 || breaker.faults > 0 || faultPenalty > 0 || predictLengths;
 }
 
-/// After a change of the rules: lists are derived again from the calls, breakers forget what they no longer need.
+/// After a change of the rules: lists are derived again from the calls, breakers forget what they no longer
+/// need.
 void Scheduler::liveRulesChanged() {
   const bool was = rules_.any;
   rules_ = LiveRules(config_.parameters);
@@ -67,7 +68,8 @@ void Scheduler::liveRulesChanged() {
     live_.fresh.clear();
   }
   if (rules_.any && rules_.hopeless != Hopeless::kRun) {
-    for (std::uint32_t slot = live_.queued.front(); slot != kNoSlot; slot = live_.queued.next(slot)) watchHopeless(slot);
+    for (std::uint32_t slot = live_.queued.front(); slot != kNoSlot; slot = live_.queued.next(slot))
+      watchHopeless(slot);
   } else {
     while (!live_.hopeless.empty()) unwatchHopeless(live_.hopeless.top().slot);
   }
@@ -229,8 +231,8 @@ void Scheduler::lose(std::uint32_t slot) {
   settle(workflow);
 }
 
-/// Refuses what became ready in this instant, got no lease and does not fit into the queues. A refused call may have
-/// been the head of a queue: then there is more to lease.
+/// Refuses what became ready in this instant, got no lease and does not fit into the queues. A refused call
+/// may have been the head of a queue: then there is more to lease.
 void Scheduler::enforceLimits(Nanos t) {
   if (rules_.queueLimit > 0 || rules_.tenantQueueLimit > 0) {
     for (std::size_t i = live_.fresh.size(); i-- > 0;) {
@@ -259,8 +261,9 @@ bool Scheduler::auditLive() const {
   std::size_t leases = 0;
   for (std::uint32_t slot = 0; slot < graph_.callSlots(); ++slot) {
     const Call& c = graph_.call(slot);
-    const bool waits = c.state == CallState::kWaiting ||
-                       (c.state == CallState::kReady && slot < live_.calls.size() && live_.calls[slot].admitted);
+    const bool waits =
+        c.state == CallState::kWaiting ||
+        (c.state == CallState::kReady && slot < live_.calls.size() && live_.calls[slot].admitted);
     if (c.state == CallState::kFree) continue;
     if (live_.calls[slot].queued != waits || live_.queued.contains(slot) != waits) return false;
     if (live_.leases.contains(slot) != leased(c.state)) return false;

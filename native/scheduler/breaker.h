@@ -1,10 +1,10 @@
 // The circuit breaker of one instance (live-scheduling 5, 7).
 //
 // Assumes outcomes of leases; only ok and fault count, client errors, backpressure and cancellations do not.
-// Procedure: closed -> open when the n-th latest fault lies inside the window -> half-open after a pause, where
-// one probe at a time is admitted -> closed after so many ok outcomes of probes; a probe's fault opens it again.
-// An outcome counts in half-open only if its lease was granted since: what was sent before the pause says
-// nothing of now. Ties: a fault exactly one window after the n-th latest still counts.
+// Procedure: closed -> open when the n-th latest fault lies inside the window -> half-open after a pause,
+// where one probe at a time is admitted -> closed after so many ok outcomes of probes; a probe's fault opens
+// it again. An outcome counts in half-open only if its lease was granted since: what was sent before the
+// pause says nothing of now. Ties: a fault exactly one window after the n-th latest still counts.
 #pragma once
 
 #include <array>

@@ -1,13 +1,13 @@
-// Outcomes of leases and what they say of an instance: breakers, penalties, retries, telemetry, learned speeds.
+// Outcomes of leases and what they say of an instance: breakers, penalties, retries, telemetry, learned
+// speeds.
 //
-// A masked instance is up, but gets no new calls: its breaker is open, or half-open with a probe assigned. A half-open
-// instance without a probe takes the next call that it can serve, whatever the placement would say: otherwise nobody
-// would ever learn that it has recovered. Ties between several: by perm.
-// Panic: where masks leave fewer than panicShare of the instances of a model that are up, they are passed over.
-// A fault counts as outstanding work of max(t_comp, faultPenaltyMs) for as long, so that an instance that fails fast
-// looks as busy as one that serves.
-// A sample of telemetry adds (running + waiting - our leases, at least 0) x the mean t_comp to the outstanding work
-// until the next sample or until it is stale; it never closes the gate.
+// A masked instance is up, but gets no new calls: its breaker is open, or half-open with a probe assigned. A
+// half-open instance without a probe takes the next call that it can serve, whatever the placement would say:
+// otherwise nobody would ever learn that it has recovered. Ties between several: by perm. Panic: where masks
+// leave fewer than panicShare of the instances of a model that are up, they are passed over. A fault counts
+// as outstanding work of max(t_comp, faultPenaltyMs) for as long, so that an instance that fails fast looks
+// as busy as one that serves. A sample of telemetry adds (running + waiting - our leases, at least 0) x the
+// mean t_comp to the outstanding work until the next sample or until it is stale; it never closes the gate.
 #include <algorithm>
 
 #include "scheduler/scheduler.h"
@@ -31,8 +31,8 @@ void Scheduler::updateMasks() {
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
     const Instance& i = cluster_.at(m);
     const Breaker& b = live_.breakers[m];
-    const bool closed = b.state == BreakerState::kOpen ||
-                        (b.state == BreakerState::kHalfOpen && b.probe != kNoSlot);
+    const bool closed =
+        b.state == BreakerState::kOpen || (b.state == BreakerState::kHalfOpen && b.probe != kNoSlot);
     const bool mask = closed && !panics(i.spec.model);
     if (i.masked == mask) continue;
     cluster_.setMask(m, mask);
@@ -173,8 +173,8 @@ Status Scheduler::telemetry(Nanos t, const Telemetry& e) {
   s.work = 0;
   if (rules_.telemetry == 0 || (e.present & 3) == 0) return Status::kOk;
   const Instance& m = cluster_.at(e.instance);
-  const std::int64_t seen = std::int64_t{(e.present & 2) != 0 ? e.running : 0} +
-                            std::int64_t{(e.present & 1) != 0 ? e.waiting : 0};
+  const std::int64_t seen =
+      std::int64_t{(e.present & 2) != 0 ? e.running : 0} + std::int64_t{(e.present & 1) != 0 ? e.waiting : 0};
   const std::int64_t foreign = std::max<std::int64_t>(0, seen - m.ledger.leased);
   if (foreign == 0 || meanCount_ == 0) return Status::kOk;
   const Nanos mean = static_cast<Nanos>(meanSum_ / meanCount_);
@@ -187,8 +187,8 @@ Status Scheduler::telemetry(Nanos t, const Telemetry& e) {
 Status Scheduler::setLatency(Nanos t, const SetLatency& e) {
   if (const Status time = timeStatus(t); !ok(time)) return time;
   if (e.latency > cluster_.latencies() || e.latency > 0xffff || e.learned > 1) return Status::kBadValue;
-  const LatencyConstants constants{e.prefillBaseMs, e.prefillPerTokenMs, e.decodeBaseMs, e.decodePerSequenceMs,
-                                   e.decodePerContextMs};
+  const LatencyConstants constants{e.prefillBaseMs, e.prefillPerTokenMs, e.decodeBaseMs,
+                                   e.decodePerSequenceMs, e.decodePerContextMs};
   LatencyModel model;
   if (const Status made = LatencyModel::constants(constants, &model); !ok(made)) return made;
   advance(t);
@@ -206,12 +206,14 @@ Status Scheduler::setLatency(Nanos t, const SetLatency& e) {
 Status Scheduler::setPolicy(Nanos t, const SetPolicy& e) {
   const auto orders = orderNames();
   const auto placements = placementNames();
-  if (e.order >= orders.size() || e.placement >= placements.size() || e.binding > 1) return Status::kUnknownPolicy;
+  if (e.order >= orders.size() || e.placement >= placements.size() || e.binding > 1)
+    return Status::kUnknownPolicy;
   Order order;
   Placement placement;
   makeOrder(orders[e.order], &order);
   makePlacement(placements[e.placement], &placement);
-  const bool horizons = std::visit([](const auto& o) { return std::decay_t<decltype(o)>::kNeedsHorizon; }, order);
+  const bool horizons =
+      std::visit([](const auto& o) { return std::decay_t<decltype(o)>::kNeedsHorizon; }, order);
   if (horizons && !needsHorizon_ && !rules_.keepHorizons) {
     for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
       if (graph_.workflow(w).live && graph_.workflow(w).hasDeadline) return Status::kBadState;

@@ -208,12 +208,8 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
   };
   std::visit(
       [&](const auto& order) {
-        const OrderView mine{c,
-                             s.workflowOf(c),
-                             s.config_.parameters,
-                             s.now_,
-                             e.exec,
-                             s.needsDelta_ ? s.deltaOn(c, instance, e) : 0};
+        const OrderView mine{c,      s.workflowOf(c), s.config_.parameters,
+                             s.now_, e.exec,          s.needsDelta_ ? s.deltaOn(c, instance, e) : 0};
         const auto keyOf = [&](const OrderView& v) {
           using Key = decltype(order.key(v));
           if constexpr (std::is_same_v<Key, double>)

@@ -36,8 +36,8 @@ enum class EventKind : std::uint16_t {
   kPlanArrived,
   kCapacity,
   kTimer,
-  kDecide,    ///< log only: decide(t) was called here
-  kDecision,  ///< log only: one of its decisions, a check for replays
+  kDecide,      ///< log only: decide(t) was called here
+  kDecision,    ///< log only: one of its decisions, a check for replays
   kSetLatency,  ///< at equal t: with kInstance, in front of it
   kTelemetry,   ///< at equal t: with kCapacity
   kSetPolicy,   ///< at equal t: with kSetParameter
@@ -196,7 +196,13 @@ enum class RejectReason : std::uint8_t {
   kLost = 6,  ///< of kRevoke: the lease gave no sign of life for its TTL
 };
 
-enum class LeaseReason : std::uint8_t { kNone = 0, kOnlyFeasible = 1, kBestScore = 2, kLookahead = 3, kProbe = 4 };
+enum class LeaseReason : std::uint8_t {
+  kNone = 0,
+  kOnlyFeasible = 1,
+  kBestScore = 2,
+  kLookahead = 3,
+  kProbe = 4
+};
 
 /// One decision (CONTRACT 4). `nextWake` is read from the scheduler.
 struct Decision {

@@ -1,9 +1,10 @@
 // Output lengths, learned online per (template, stage).
 //
-// Assumes the output tokens of finished calls. Procedure: a histogram of 128 classes, exact below 16 tokens and
-// eight to an octave above (12.5 % wide), and the sum of what it holds; both are halved at 4,096 observations, so
-// that the past fades. Mean = sum / count; high = upper edge of the class that holds the ceil(0.9 n)-th smallest.
-// A stage without observations takes those of all stages, and where there are none a constant. Integers only.
+// Assumes the output tokens of finished calls. Procedure: a histogram of 128 classes, exact below 16 tokens
+// and eight to an octave above (12.5 % wide), and the sum of what it holds; both are halved at 4,096
+// observations, so that the past fades. Mean = sum / count; high = upper edge of the class that holds the
+// ceil(0.9 n)-th smallest. A stage without observations takes those of all stages, and where there are none a
+// constant. Integers only.
 #pragma once
 
 #include <array>
@@ -37,9 +38,9 @@ class LengthHistogram {
 /// How far predictions of one stage were off.
 struct LengthError {
   std::uint64_t observed = 0;
-  std::uint64_t actual = 0;        ///< tokens, summed
-  std::uint64_t absolute = 0;      ///< |predicted - actual|, summed
-  std::uint64_t aboveHigh = 0;     ///< actual > predicted high
+  std::uint64_t actual = 0;     ///< tokens, summed
+  std::uint64_t absolute = 0;   ///< |predicted - actual|, summed
+  std::uint64_t aboveHigh = 0;  ///< actual > predicted high
 };
 
 class LengthPredictor {

@@ -1,6 +1,7 @@
-// What the scheduler keeps beyond queues and ledger where it stands in front of real engines: queue limits and
-// ages, lease ages, breakers, corrections of the ledger, learned lengths and speeds. All of it moves on events with
-// t, so it runs in virtual time and replays. With every parameter at its default nothing here is touched.
+// What the scheduler keeps beyond queues and ledger where it stands in front of real engines: queue limits
+// and ages, lease ages, breakers, corrections of the ledger, learned lengths and speeds. All of it moves on
+// events with t, so it runs in virtual time and replays. With every parameter at its default nothing here is
+// touched.
 #pragma once
 
 #include <vector>
@@ -37,7 +38,8 @@ struct LiveRules {
 
 struct LiveCall {
   Nanos leasedAt = 0;
-  Nanos prefillStart = 0;  ///< when its engine was free to prefill it: the lease, or the first token before it
+  Nanos prefillStart =
+      0;  ///< when its engine was free to prefill it: the lease, or the first token before it
   Nanos firstTokenAt = 0;  ///< 0 = not seen
   Nanos hopelessAt = 0;
   std::uint32_t hopelessPosition = kNoSlot;  ///< in `hopeless`

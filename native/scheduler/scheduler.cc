@@ -156,7 +156,8 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   if (e.predictedTokens == 0 && rules_.predictLengths) {
     // A high given with it is a cap: the caller's max_tokens.
     const LengthPrediction p = live_.lengths.predict(graph_.workflow(e.workflow.slot).stageTemplate, e.stage);
-    const std::uint32_t cap = e.predictedHigh > 0 ? e.predictedHigh : kMaxCallTokens / std::max<std::uint32_t>(1, e.sequences);
+    const std::uint32_t cap =
+        e.predictedHigh > 0 ? e.predictedHigh : kMaxCallTokens / std::max<std::uint32_t>(1, e.sequences);
     Reveal filled = e;
     filled.predictedTokens = std::max(1u, std::min(p.mean, cap));
     filled.predictedHigh = std::max(filled.predictedTokens, std::min(p.high, cap));
@@ -360,8 +361,8 @@ Status Scheduler::failed(Nanos t, const Failed& e) {
   const std::uint32_t slot = e.attempt.call.slot;
   Call& c = graph_.call(slot);
   if (EventRecord* r = tap(t, EventKind::kFailed)) r->failed = e;
-  const bool retryable = e.failure != FailureClass::kClientError && e.clientBytes == 0 &&
-                         c.retries < kMaxRetries && takeRetry();
+  const bool retryable =
+      e.failure != FailureClass::kClientError && e.clientBytes == 0 && c.retries < kMaxRetries && takeRetry();
   Instance& m = cluster_.at(c.instance);
   if (rules_.any) {
     live_.calls[slot].avoid = c.instance;

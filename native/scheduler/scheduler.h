@@ -157,7 +157,8 @@ class Scheduler {
     Nanos delta;  ///< projected finish minus now, waiting calls not counted
   };
   /// What a call would meet if it were revealed and ready now. Changes nothing. The workflow may be unknown
-  /// (slot kNoSlot). Returns the instance that the placement would choose, kNoSlot where nothing can serve it.
+  /// (slot kNoSlot). Returns the instance that the placement would choose, kNoSlot where nothing can serve
+  /// it.
   Status preview(const Reveal& e, std::vector<Candidate>* candidates, std::uint32_t* chosen);
 
  private:

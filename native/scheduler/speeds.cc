@@ -18,9 +18,7 @@ void Speeds::Mean::add(double value) {
   ms += (value - ms) / count;
 }
 
-bool Speeds::Mean::far(double used) const {
-  return count > 0 && (ms > used * 1.125 || ms < used * 0.875);
-}
+bool Speeds::Mean::far(double used) const { return count > 0 && (ms > used * 1.125 || ms < used * 0.875); }
 
 void Speeds::learn(std::uint32_t latency, const LatencyConstants& start) {
   if (models_.size() <= latency) models_.resize(std::size_t{latency} + 1);

@@ -1,11 +1,11 @@
 // Service times of backends about which only the URL is known, from the leases they served.
 //
 // Assumes first tokens and finishes with output tokens. Procedure, per latency model that is to be learned:
-// prefill per token = (first token - max(lease, first token before it on that instance)) / prompt tokens; decode
-// per token = (finish - first token) / (output - 1), or where the first token was not seen, what the prefill at the
-// present speed leaves. Running means of the first 16 observations, then exponential with weight 1/16. The model in
-// use is replaced when a mean lies more than 1/8 off it, at most once in 16 observations after the first 16: every
-// estimate of every waiting call is computed again with it.
+// prefill per token = (first token - max(lease, first token before it on that instance)) / prompt tokens;
+// decode per token = (finish - first token) / (output - 1), or where the first token was not seen, what the
+// prefill at the present speed leaves. Running means of the first 16 observations, then exponential with
+// weight 1/16. The model in use is replaced when a mean lies more than 1/8 off it, at most once in 16
+// observations after the first 16: every estimate of every waiting call is computed again with it.
 #pragma once
 
 #include <cstdint>

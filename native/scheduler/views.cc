@@ -7,8 +7,8 @@
 
 namespace laxity {
 
-/// For engines that sort by a static integer: the static key in ms, larger is more urgent; under an order that moves
-/// with time, the deadline takes its place.
+/// For engines that sort by a static integer: the static key in ms, larger is more urgent; under an order
+/// that moves with time, the deadline takes its place.
 std::int32_t Scheduler::enginePriority(const Call& c) const {
   const Nanos key = dynamic_ ? -graph_.workflow(c.workflow).deadline : staticKey(c, c.instance);
   return static_cast<std::int32_t>(std::clamp<Nanos>(key / kMillisecond, INT32_MIN, INT32_MAX));
@@ -23,9 +23,16 @@ std::uint32_t Scheduler::probeFor(std::uint32_t slot) const {
   return kNoSlot;
 }
 
-/// Delta of CONTRACT 10, on the instance the call is assigned to, else on the best.
+/// Delta of CONTRACT 10, on the instance the call is assigned to, else on the best. A lease's own prefill is
+/// among those that end at prefillsEnd already.
 Nanos Scheduler::projection(std::uint32_t slot) const {
   const Call& c = graph_.call(slot);
+  if (c.instance != kNoSlot && leased(c.state)) {
+    const Instance& m = cluster_.at(c.instance);
+    const DecodePiece piece = cluster_.latency(m).piece(m.ledger.leased, m.ledger.context);
+    return std::max<Nanos>(0, m.ledger.prefillsEnd - now_) +
+           roundFine(piece.at(m.ledger.context) * c.predictedTokens);
+  }
   if (c.instance != kNoSlot) return deltaOn(c, c.instance, {c.cost.prefill, c.cost.exec});
   Nanos best = kNever;
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
@@ -66,8 +73,8 @@ Status Scheduler::preview(const Reveal& e, std::vector<Candidate>* candidates, s
   previewWorkflow_ = Workflow{};
   previewWorkflow_.arrival = now_;
   previewWorkflow_.horizon = previewWorkflow_.criticalPath = c.mean;
-  previewWorkflow_.deadline = now_ + static_cast<Nanos>(config_.parameters[Parameter::kHorizonFactor] *
-                                                        static_cast<double>(c.mean));
+  previewWorkflow_.deadline =
+      now_ + static_cast<Nanos>(config_.parameters[Parameter::kHorizonFactor] * static_cast<double>(c.mean));
   if (needsBudget_) {
     const Workflow& w = workflowOf(c);
     c.budget = budget(w.deadline, c.readyAt, 0, std::max<Nanos>(w.criticalPath, c.mean));
@@ -86,12 +93,13 @@ double Scheduler::keyOf(std::uint32_t slot) const {
   const Call& c = graph_.call(slot);
   if (c.demoted) return -1e300;
   return std::visit(
-      [&](const auto& order) { return static_cast<double>(order.key(orderView(c, c.instance))); }, config_.order);
+      [&](const auto& order) { return static_cast<double>(order.key(orderView(c, c.instance))); },
+      config_.order);
 }
 
 std::vector<std::uint32_t> Scheduler::queueInOrder(std::uint32_t instance) const {
-  const IndexedHeap& queue = config_.binding == Binding::kAtReveal ? queues_[instance]
-                                                                   : shared_[cluster_.at(instance).spec.model];
+  const IndexedHeap& queue =
+      config_.binding == Binding::kAtReveal ? queues_[instance] : shared_[cluster_.at(instance).spec.model];
   struct Place {
     double key;
     HeapEntry entry;

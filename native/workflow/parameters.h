@@ -17,16 +17,16 @@ struct ParameterInfo {
 
 /// Ids are positions in kParameters; logs store them, so append only.
 enum class Parameter : std::uint16_t {
-  kAlpha,          ///< HexGen-Flow's dispatch weight (papers.md 1.2, eq. 3)
-  kBeta,           ///< s^2; 0 = (mean stage time of the template, else of the calls revealed so far)^2
-  kQueueGuardMs,   ///< eps of the paper's score: added to t_queue
-  kGamma,          ///< eftxp: weight of the delay inflicted on others (policies 4.10)
-  kKvWeight,       ///< eftxp: weight of a KV excess (policies 4.11)
-  kUtilisationMs,  ///< eftxp: horizon of the utilisation average (policies 4.9)
-  kHorizonFactor,  ///< k of D = arrival + k * H where no deadline is given (CONTRACT 9)
-  kHintWeight,     ///< q of the remaining hint in ratio (CONTRACT 10)
-  kSlowFactor,     ///< workload-balanced-reference: factor on the queue of slow classes (papers.md 1.3)
-  kOvercommit,     ///< share of an instance's KV that may be reserved (CONTRACT 5)
+  kAlpha,             ///< HexGen-Flow's dispatch weight (papers.md 1.2, eq. 3)
+  kBeta,              ///< s^2; 0 = (mean stage time of the template, else of the calls revealed so far)^2
+  kQueueGuardMs,      ///< eps of the paper's score: added to t_queue
+  kGamma,             ///< eftxp: weight of the delay inflicted on others (policies 4.10)
+  kKvWeight,          ///< eftxp: weight of a KV excess (policies 4.11)
+  kUtilisationMs,     ///< eftxp: horizon of the utilisation average (policies 4.9)
+  kHorizonFactor,     ///< k of D = arrival + k * H where no deadline is given (CONTRACT 9)
+  kHintWeight,        ///< q of the remaining hint in ratio (CONTRACT 10)
+  kSlowFactor,        ///< workload-balanced-reference: factor on the queue of slow classes (papers.md 1.3)
+  kOvercommit,        ///< share of an instance's KV that may be reserved (CONTRACT 5)
   kQueueLimit,        ///< ready calls without a lease, in all; 0 = no limit
   kTenantQueueLimit,  ///< the same per tenant
   kQueueTimeoutMs,    ///< longest wait of a ready call for a lease; 0 = none

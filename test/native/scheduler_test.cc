@@ -1341,8 +1341,12 @@ std::string walk(std::uint64_t seed, int steps, const Wild& wild, WalkTally* tal
       case 27: {
         if (random.below(8) != 0) break;
         const SetLatency e{random.below(static_cast<std::uint32_t>(all.cluster().latencies()) + 2),
-                           random.below(3), 0.1 * random.below(3), 0.1 * random.below(5),
-                           random.below(5) * 1.0, 0, 0};
+                           random.below(3),
+                           0.1 * random.below(3),
+                           0.1 * random.below(5),
+                           random.below(5) * 1.0,
+                           0,
+                           0};
         both([&](Scheduler& s) { return s.setLatency(at, e); });
         break;
       }
