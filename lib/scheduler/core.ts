@@ -107,6 +107,8 @@ export class Core extends EventEmitter {
   #onDrain: (() => void) | undefined
   #nextWake = -1
   #watchBreakers = false
+  /** Some breaker was not closed when last looked at. */
+  #breakersAwake = false
   readonly #breakerStates: number[] = []
   journal: Journal | undefined
   #adminRefusal = 0
@@ -383,7 +385,7 @@ export class Core extends EventEmitter {
     if (this.#nextWake >= 0 && this.#nowNs() >= this.#nextWake) {
       this.writer.timer(this.#begin())
       this.#wrote(undefined)
-      this.#watchBreakers = this.#breakerStates.some((state) => state !== 0)
+      this.#watchBreakers = this.#breakersAwake
       this.#drain()
     } else {
       this.#arm()
@@ -914,6 +916,7 @@ export class Core extends EventEmitter {
       this.#wrote(undefined)
     }
     call.workflow.lastActiveMs = t / 1e6
+    if (this.#breakersAwake) this.#watchBreakers = true
     this.#end(call, 'ok')
   }
 
@@ -1006,6 +1009,7 @@ export class Core extends EventEmitter {
       if (call?.phase === 'leased' && lease !== undefined && lease.instance === instance && !lease.closed) {
         call.phase = 'waiting'
         call.retrying = true
+        this.#attempts.push({ call, lease }) // a call of an ended workflow is over with its lease
         lease.takeAway(new LaxityError('ERR_LAXITY_LOST', `Instance ${quote(instance)} was lost`), false)
       }
     }
@@ -1032,12 +1036,13 @@ export class Core extends EventEmitter {
   }
 
   #reportBreakers(): void {
-    this.#watchBreakers = false
+    this.#watchBreakers = this.#breakersAwake = false
     const names = ['closed', 'open', 'half-open']
     this.eachInstance((columns, at, slot) => {
       const state = columns[at + 2]!
       const was = this.#breakerStates[slot] ?? 0
       this.#breakerStates[slot] = state
+      if (state !== 0) this.#breakersAwake = true
       if (state !== was)
         this.emit('breaker', { instance: this.instances.list[slot]!.id, from: names[was], to: names[state] })
     })

@@ -78,6 +78,7 @@ void Scheduler::limitsChanged() {
     const std::vector<HeapEntry> waiting = queues_[m].entries();
     for (const HeapEntry& entry : waiting) {
       Call& c = graph_.call(entry.slot);
+      if (c.state != CallState::kWaiting || c.instance != m) continue;
       if (c.cost.kv <= kvRoom(cluster_.at(m).spec)) continue;
       dequeue(entry.slot);
       unassign(entry.slot);
@@ -97,6 +98,8 @@ void Scheduler::requeueAll(std::uint32_t instance) {
   std::sort(waiting.begin(), waiting.end(),
             [](const HeapEntry& a, const HeapEntry& b) { return a.rank < b.rank; });
   for (const HeapEntry& entry : waiting) {
+    // A probe that leaves changes masks, which may empty this queue in between.
+    if (graph_.call(entry.slot).state != CallState::kWaiting) continue;
     dequeue(entry.slot);
     unassign(entry.slot);
     graph_.call(entry.slot).state = CallState::kReady;
