@@ -26,6 +26,8 @@ const MAX_CALLS = 2 ** 24
 const REASONS: readonly LeaseReason[] = ['none', 'only-feasible', 'best-score', 'lookahead', 'probe']
 const FAILURES = { client_error: 0, backpressure: 1, fault: 2 } as const
 const STALE = 1
+/** States from `prefilling` to `decoding` are leased. */
+const FIRST_LEASED = 4
 const SLOT_IN_USE = 6
 const BAD_STATE = 12
 
@@ -1056,6 +1058,132 @@ export class Core extends EventEmitter {
   workflowAt(slot: number, generation: number): Workflow | undefined {
     const workflow = this.#workflows[slot]
     return workflow?.generation === generation ? workflow : undefined
+  }
+
+  // --- restoring
+
+  /** A workflow that a log opened: the core knows it already. */
+  adoptWorkflow(
+    slot: number,
+    generation: number,
+    id: string,
+    named: boolean,
+    tenant: string,
+    nowMs: number,
+    deadlineMs: number,
+  ): void {
+    this.#workflows[slot] = new Workflow(
+      this,
+      id,
+      named,
+      tenant,
+      slot,
+      generation,
+      nowMs,
+      deadlineMs,
+      undefined,
+    )
+    this.#workflowGenerations[slot] = generation
+    this.#workflowSequence += 1
+    if (named) this.workflowsById.set(id, this.#workflows[slot]!)
+  }
+
+  closeAdopted(slot: number): void {
+    const workflow = this.#workflows[slot]
+    if (workflow === undefined) return
+    workflow.ended = true
+    if (workflow.named) this.workflowsById.delete(workflow.id)
+  }
+
+  adoptCall(
+    slot: number,
+    generation: number,
+    workflowSlot: number,
+    id: string | undefined,
+    stage: string,
+    nowMs: number,
+  ): void {
+    const workflow = this.#workflows[workflowSlot]!
+    const call = new CallRecord(slot, generation, workflow, workflow.calls.length, id, stage, nowMs)
+    call.phase = 'ended'
+    this.#calls[slot] = call
+    this.#callGenerations[slot] = generation
+    workflow.calls.push(call)
+    if (id === undefined) return
+    workflow.ids ??= new Map()
+    workflow.ids.set(id, call)
+  }
+
+  adoptLease(
+    slot: number,
+    epoch: number,
+    instance: number,
+    reason: number,
+    enginePriority: number,
+    nowMs: number,
+  ): void {
+    const call = this.#calls[slot]
+    const entry = this.instances.list[instance]
+    if (call === undefined || entry === undefined) return
+    call.lease = new Lease(this, call, entry, epoch, REASONS[reason] ?? 'none', enginePriority, nowMs)
+  }
+
+  /** Drains records of a log, and gives the decisions. */
+  replayed(): Uint8Array {
+    const made = this.native.decide()
+    if (this.#header32[1]! > 0) {
+      const status = this.native.refusals[1]!
+      throw new LaxityError('ERR_LAXITY_LOG', native.statusReasons[status] ?? `status ${status}`)
+    }
+    this.#nextWake = this.#header64[2]!
+    this.#base = this.writer.written
+    return made > 0 ? this.native.decisions : new Uint8Array(0)
+  }
+
+  /** The core freed some records; only now, since its last decisions may name them. */
+  releaseAdopted(): void {
+    if (this.#header32[2]! > 0) this.#release()
+  }
+
+  /**
+   * Every record was replayed: leases of the core are leases again, waiting for `attach`; whatever waited for one is
+   * cancelled, since its promise died with its process.
+   */
+  settleAdopted(): CallRecord[] {
+    const leases: CallRecord[] = []
+    const waiting: { call: CallRecord; epoch: number }[] = []
+    // Slots are handed out again from the lists of free ones, which replaying has only added to.
+    this.#freeWorkflows.length = 0
+    for (let slot = 0; slot < this.#workflowGenerations.length; slot += 1) {
+      if (this.#workflows[slot] === undefined) this.#freeWorkflows.push(slot)
+    }
+    this.#freeCalls.length = 0
+    for (let slot = 0; slot < this.#callGenerations.length; slot += 1) {
+      const call = this.#calls[slot]
+      if (call === undefined) {
+        this.#freeCalls.push(slot)
+        continue
+      }
+      const state = this.#state(call)
+      if (state < 0 || state >= FIRST_TERMINAL) continue
+      call.phase = 'leased'
+      call.next = call.workflow.first
+      if (call.next !== undefined) call.next.previous = call
+      call.workflow.first = call
+      this.active += 1
+      if (state >= FIRST_LEASED) leases.push(call)
+      else waiting.push({ call, epoch: this.#callColumns[CALL.epoch]! })
+    }
+    for (const { call, epoch } of waiting) {
+      this.writer.cancel(this.#begin(), call.slot, call.generation, epoch)
+      this.#wrote(undefined)
+      this.#end(call, 'cancelled')
+    }
+    // Their TTL counts from here.
+    for (const call of leases) this.progress(call, call.lease!, 0)
+    this.#drain()
+    this.#arm()
+    return leases
   }
 
   // --- receipts

@@ -377,6 +377,12 @@ export class EventWriter {
     this.#f64[(word * 4 + at('telemetry', 'kvUsage')) / 8] = kvUsage ?? 0
   }
 
+  /** A record as a log holds it. */
+  raw(record: Uint8Array): void {
+    const word = this.#begin(0, 0)
+    this.#u8.set(record, word * 4)
+  }
+
   timer(t: number): void {
     this.#begin(KIND.timer, t)
   }

@@ -28,7 +28,7 @@ export interface LiveInstance {
   /** Or an id of `latencies`, or the latency itself; then `kvTokens` is required. */
   latency?: string | LatencyConfig | undefined
   /** With neither `gpu` nor `latency`, speed is learned from the leases it serves. */
-  /** Which model it serves; may be left out where the cluster serves one. */
+  /** Which model it serves; left out: whatever no other instance names. */
   model?: string | undefined
   /** LoRA adapters of that model that it serves too: calls may name one as their model. At most 64 in all. */
   adapters?: readonly string[] | undefined
@@ -55,6 +55,8 @@ export interface InstanceEntry {
   readonly id: string
   readonly url: string | undefined
   readonly priority: EnginePriority | undefined
+  /** As it was described, with its id. */
+  readonly given: LiveInstance
   readonly spec: {
     mode: number
     model: number
@@ -131,7 +133,8 @@ export class Instances {
 
   /** The ids of a model's or an adapter's name; undefined for the only model there is. */
   modelOf(name: string | undefined): { model: number; adapter: number } | undefined {
-    if (name !== undefined) return this.#models.get(name)
+    // An instance without a model serves whatever nobody else has a name for.
+    if (name !== undefined) return this.#models.get(name) ?? this.#models.get('')
     return this.models.length === 1 ? { model: 0, adapter: 0 } : undefined
   }
 
@@ -288,6 +291,7 @@ export class Instances {
       id,
       url: instance.url,
       priority: instance.priority,
+      given: { ...instance, id, count: undefined },
       spec: { mode: 0, model, latency, maxSequences, kvTokens, adapters },
     }
     this.list[entry.slot] = entry

@@ -69,9 +69,14 @@ export class Journal {
         const workflow = core.workflowAt(event.workflow as number, event.workflowGeneration as number)
         if (workflow !== undefined) {
           event.id = workflow.id
+          event.deadlineMs = workflow.deadlineMs === Number.POSITIVE_INFINITY ? null : workflow.deadlineMs
           event.named = workflow.named
           event.tenantName = workflow.tenant
         }
+      }
+      if (event.kind === 'instance') {
+        const entry = core.instances.list[event.instance as number]
+        if (event.change === 0 && entry !== undefined) event.given = entry.given
       }
       text += `${JSON.stringify(event, plain)}\n`
     }

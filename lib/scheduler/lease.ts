@@ -128,7 +128,7 @@ export class Lease {
   done(result?: { outputTokens?: number | undefined }): boolean {
     if (result !== undefined && (typeof result !== 'object' || result === null))
       throw new LaxityError('ERR_LAXITY_FIELD', expected('{ outputTokens }', 'result', result), 'result')
-    const tokens = result?.outputTokens ?? 0
+    const tokens = result?.outputTokens === undefined ? 0 : result.outputTokens
     whole(tokens, 'outputTokens')
     if (!this.#close()) return false
     this.#core.finished(this.#call, this, tokens)

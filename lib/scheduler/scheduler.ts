@@ -2,6 +2,7 @@ import { describe, expected, LaxityError } from '../errors.ts'
 import { type NativeRun, native } from '../native.ts'
 import { Problems } from '../report/problems.ts'
 import type { Policy } from '../simulator/policies.ts'
+import type { CallRecord } from './call.ts'
 import { Core } from './core.ts'
 import type { LiveInstance } from './instances.ts'
 import { Journal, type LiveLogHeader } from './journal.ts'
@@ -10,6 +11,7 @@ import { schedulerMetrics } from './metric-list.ts'
 import type { Metric } from './metrics.ts'
 import { checkParameters, checkPolicy, type SchedulerOptions } from './options.ts'
 import type { CallEstimate } from './receipt.ts'
+import { restoreInto } from './restore.ts'
 import { instanceSnapshot, type Snapshot } from './snapshot.ts'
 import { checkSample, suspicious, type TelemetrySample } from './telemetry.ts'
 import { type CallOptions, Workflow, type WorkflowOptions } from './workflow.ts'
@@ -21,7 +23,10 @@ export interface SchedulerEvents {
   warning: LaxityError
 }
 
-/** An instance that will be given a lease, or is one. */
+/** Options of schedulers that are being restored. */
+const restoring = new WeakSet<object>()
+
+/** `InstanceChange` of native/scheduler/events.h. */
 const CHANGES = { add: 0, up: 1, drain: 2, down: 3, remove: 4 } as const
 
 /**
@@ -40,13 +45,66 @@ const CHANGES = { add: 0, up: 1, drain: 2, down: 3, remove: 4 } as const
 export class Scheduler {
   readonly #core: Core
   readonly #usage = new Map<string, { zeroSince: number; warned: boolean }>()
+  readonly #detached = new Set<CallRecord>()
   #closed: Promise<{ drained: boolean; cancelled: number }> | undefined
 
   /** @throws LaxityError ERR_LAXITY_OPTION, _FIELD, _EMPTY, _DUPLICATE, _LIMIT (every problem at once); _FILE for the log. */
   constructor(options: SchedulerOptions) {
     this.#core = new Core(options)
     const { log, durable } = this.#core.options
-    if (log !== undefined) this.#record(log, durable)
+    // `restore` continues a log that is there.
+    if (log !== undefined && !restoring.has(options)) this.#record(log, durable)
+  }
+
+  /**
+   * The scheduler whose log is `options.log`, as it was when its process ended: same options, same decisions. Its leases
+   * wait to be taken over by `attach` for `leaseTtlMs`, then they are lost; calls that were waiting are cancelled, and are
+   * the caller's to submit again. Workflows with an id are found by it. The log is continued.
+   *
+   * @throws (rejects) LaxityError ERR_LAXITY_OPTION, ERR_LAXITY_FILE, ERR_LAXITY_LOG, ERR_LAXITY_SYNTAX
+   */
+  static async restore(options: SchedulerOptions & { log: string }): Promise<Scheduler> {
+    restoring.add(options)
+    const scheduler = new Scheduler(options)
+    const core = scheduler.#core
+    const { log, durable, parameters } = core.options
+    if (log === undefined || (parameters.leaseTtlMs ?? 0) === 0)
+      throw new LaxityError('ERR_LAXITY_OPTION', 'Expected a `log`, and a `leaseTtlMs` above 0', 'options')
+    const leases = await restoreInto(core, log)
+    core.journal = new Journal(log, undefined, durable, (error) => core.emit('warning', error))
+    core.journal.append(core.native.takeLog(), core)
+    for (const call of leases) scheduler.#detached.add(call)
+    return scheduler
+  }
+
+  /** Leases that were restored and not attached. */
+  get detached(): { workflow: string; call: string; epoch: number }[] {
+    return [...this.#detached]
+      .filter(({ phase }) => phase === 'leased')
+      .map((call) => ({ workflow: call.workflow.id, call: call.id, epoch: call.lease!.epoch }))
+  }
+
+  /**
+   * Takes over a restored lease; once. `workflow` may be left out where one call of this id is detached.
+   *
+   * @throws LaxityError ERR_LAXITY_UNKNOWN
+   */
+  attach(callId: string, workflow?: string): Lease {
+    const found = [...this.#detached].filter(
+      (call) =>
+        call.id === callId &&
+        call.phase === 'leased' &&
+        (workflow === undefined || call.workflow.id === workflow),
+    )
+    const [call] = found
+    if (call === undefined || found.length > 1) {
+      const message = `${found.length === 0 ? 'No' : 'More than one'} detached call has the id ${describe(callId)}`
+      throw new LaxityError('ERR_LAXITY_UNKNOWN', message, 'callId')
+    }
+    this.#detached.delete(call)
+    call.claimed = true
+    call.lease!.progress()
+    return call.lease!
   }
 
   /** From now on everything is logged; what happened so far (the instances) goes first. */
