@@ -220,6 +220,8 @@ export interface NativeScheduler {
   totals(out: Float64Array): void
   /** 19 columns of a call; returns a status. */
   callInfo(slot: number, generation: number, out: Float64Array): number
+  /** H of an open workflow. */
+  horizonMs(workflow: number): number
   /** Waiting calls in pick order: slot, generation, key each. */
   queue(instance: number): Float64Array
   /** A reveal's record → status, chosen instance or −1, then instance, prefill, exec, projected finish (ms) each. */

@@ -552,13 +552,12 @@ export class Core extends EventEmitter {
   }
 
   #observeWorkflow(workflow: Workflow, nowMs: number): void {
-    const last = workflow.calls.at(-1)
-    if (last === undefined) return
+    if (workflow.calls.length === 0) return
     const took = nowMs - workflow.arrivedAtMs
     this.metrics.workflowTime.observe(took / 1000)
     if (nowMs > workflow.deadlineMs) this.metrics.deadlineMisses += 1
-    if (this.#state(last) >= 0 && this.#callColumns[CALL.horizonMs]! > 0)
-      this.metrics.ratio.observe(took / this.#callColumns[CALL.horizonMs]!)
+    const horizon = this.native.horizonMs(workflow.slot)
+    if (horizon > 0) this.metrics.ratio.observe(took / horizon)
   }
 
   // --- calls
@@ -1296,6 +1295,7 @@ export class Core extends EventEmitter {
 const firstTokens = new WeakMap<Lease, number>()
 
 export function abortError(reason: unknown): LaxityError {
+  if (reason instanceof LaxityError) return reason
   return new LaxityError('ERR_LAXITY_ABORTED', 'The call was cancelled', undefined, { cause: reason })
 }
 

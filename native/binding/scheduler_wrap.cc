@@ -44,6 +44,7 @@ Napi::Function SchedulerWrap::define(Napi::Env env) {
        InstanceMethod<&SchedulerWrap::totals>("totals"), InstanceMethod<&SchedulerWrap::callInfo>("callInfo"),
        InstanceMethod<&SchedulerWrap::queue>("queue"), InstanceMethod<&SchedulerWrap::preview>("preview"),
        InstanceMethod<&SchedulerWrap::lengths>("lengths"), InstanceAccessor<&SchedulerWrap::freed>("freed"),
+       InstanceMethod<&SchedulerWrap::horizonMs>("horizonMs"),
        InstanceAccessor<&SchedulerWrap::decisions>("decisions"),
        InstanceAccessor<&SchedulerWrap::refusals>("refusals"),
        InstanceAccessor<&SchedulerWrap::nextWakeMs>("nextWakeMs")});
@@ -385,6 +386,13 @@ Napi::Value SchedulerWrap::lengths(const Napi::CallbackInfo& info) {
   at[5] = static_cast<double>(e.absolute);
   at[6] = static_cast<double>(e.aboveHigh);
   return info.Env().Undefined();
+}
+
+/// H of an open workflow's slot, 0 where there is none.
+Napi::Value SchedulerWrap::horizonMs(const Napi::CallbackInfo& info) {
+  const std::uint32_t slot = info[0].ToNumber().Uint32Value();
+  const bool known = scheduler_ && slot < scheduler_->graph().workflowSlots();
+  return Napi::Number::New(info.Env(), known ? toMs(scheduler_->graph().workflow(slot).horizon) : 0);
 }
 
 Napi::Value SchedulerWrap::freed(const Napi::CallbackInfo& info) {

@@ -6,6 +6,7 @@ namespace laxity {
 bool Scheduler::audit() const {
   std::vector<Ledger> derived(cluster_.size());
   std::vector<std::size_t> waitingOn(queues_.size(), 0);
+  std::vector<WaitingSums> sums(waitingSums_.size());
   std::vector<std::size_t> waitingFor(shared_.size(), 0);
   std::vector<std::uint32_t> unfinished(graph_.workflowSlots(), 0);
   for (std::uint32_t slot = 0; slot < graph_.callSlots(); ++slot) {
@@ -23,6 +24,10 @@ bool Scheduler::audit() const {
         continue;
       }
       ++waitingOn[c.instance];
+      if (aheadIfContended_) {
+        sums[c.instance].prefill += c.cost.prefill;
+        sums[c.instance].kv += c.cost.kv;
+      }
       derived[c.instance].assign(c.cost);
     } else if (leased(c.state)) {
       derived[c.instance].assign(c.cost);
@@ -50,7 +55,7 @@ bool Scheduler::audit() const {
   for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
     if (graph_.workflow(w).live && graph_.workflow(w).unfinished != unfinished[w]) return false;
   }
-  return auditLive();
+  return sums == waitingSums_ && auditLive();
 }
 
 }  // namespace laxity

@@ -194,8 +194,18 @@ void Scheduler::placeCall(std::uint32_t slot) {
 QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const PlacementView& view) {
   const Scheduler& s = *static_cast<const Scheduler*>(self);
   const Call& c = view.call;
-  const Estimate e = view.estimate(instance);
   QueueAhead sum;
+  const Instance& m = s.cluster_.at(instance);
+  if (s.aheadIfContended_ && m.spec.mode == EngineMode::kPrefillFirst) {
+    // While all that waits fits beside the leases, no position in the queue holds anything back.
+    const WaitingSums& waiting = s.waitingSums_[instance];
+    const std::int64_t need = std::int64_t{c.promptTokens} + c.predictedTokens;
+    if (m.ledger.reservedKv + waiting.kv + need <= m.spec.kvTokens) {
+      sum.prefillAll = waiting.prefill;
+      return sum;
+    }
+  }
+  const Estimate e = view.estimate(instance);
   const auto add = [&](const HeapEntry& entry, bool ahead) {
     const CallCost& cost = s.graph_.call(entry.slot).cost;
     sum.prefillAll += cost.prefill;
@@ -316,6 +326,10 @@ std::size_t Scheduler::waiting(std::uint32_t instance) const {
 void Scheduler::enqueue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   c.state = CallState::kWaiting;
+  if (aheadIfContended_ && c.instance != kNoSlot) {
+    waitingSums_[c.instance].prefill += c.cost.prefill;
+    waitingSums_[c.instance].kv += c.cost.kv;
+  }
   queueOf(c).push({staticKey(c, c.instance), c.rank, slot},
                   [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
 }
@@ -324,6 +338,10 @@ void Scheduler::dequeue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   queueOf(c).removeAt(c.heapPosition,
                       [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+  if (aheadIfContended_ && c.instance != kNoSlot) {
+    waitingSums_[c.instance].prefill -= c.cost.prefill;
+    waitingSums_[c.instance].kv -= c.cost.kv;
+  }
   if (c.instance != kNoSlot)
     touchQueue(c.instance);
   else

@@ -43,6 +43,8 @@ void Scheduler::policyChanged() {
         needsDelta_ = Type::kNeedsDelta;
       },
       config_.order);
+  aheadIfContended_ = std::visit([](const auto& p) { return kAheadIfContended<std::decay_t<decltype(p)>>; },
+                                 config_.placement);
   tracksUtilisation_ = std::visit([](const auto& p) { return std::decay_t<decltype(p)>::kNeedsQueueAhead; },
                                   config_.placement);
 }

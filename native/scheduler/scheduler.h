@@ -320,6 +320,7 @@ class Scheduler {
   bool needsHorizon_;
   bool needsDelta_;
   bool tracksUtilisation_;
+  bool aheadIfContended_;
 
   Cluster cluster_;
   Graph graph_;
@@ -346,6 +347,14 @@ class Scheduler {
   std::int64_t meanCount_ = 0;
 
   std::vector<IndexedHeap> queues_;  ///< at-reveal: one per instance
+  /// Over the calls that wait in an instance's own queue; kept where the placement needs no more
+  /// (queueAhead).
+  struct WaitingSums {
+    Nanos prefill = 0;
+    std::int64_t kv = 0;
+    friend bool operator==(const WaitingSums&, const WaitingSums&) = default;
+  };
+  std::vector<WaitingSums> waitingSums_;
   std::vector<IndexedHeap> shared_;  ///< at-credit: one per model
   std::vector<Ref> ready_;           ///< to be placed, in event order
   std::vector<Ref> homeless_;        ///< feasible, but no instance accepts calls now
