@@ -1,5 +1,6 @@
 /** Scheduling for agentic LLM serving: schedule live calls, simulate a cluster, tune its dispatch, read and write traces. */
 
+export { createHandler, type HandlerOptions } from './adapters/handler.ts'
 export type {
   ClusterConfig,
   ConstantLatency,
@@ -11,6 +12,7 @@ export { clusterPresets } from './cluster/presets.ts'
 export { type ErrorCode, LaxityError } from './errors.ts'
 export type { Arrivals, Binding, Feedback, Knowledge } from './native.ts'
 export { type Clock, ManualClock, systemClock } from './scheduler/clock.ts'
+export { type Identity, type IdentityOptions, identify } from './scheduler/identity.ts'
 export type { EnginePriority, LiveCluster, LiveInstance } from './scheduler/instances.ts'
 export type { Lease, LeaseReason } from './scheduler/lease.ts'
 export type { Metric } from './scheduler/metrics.ts'
@@ -19,6 +21,7 @@ export { classify, type Outcome, type OutcomeClass, retryAfterMs } from './sched
 export type { CallEstimate, Candidate, Receipt } from './scheduler/receipt.ts'
 export { RejectionError } from './scheduler/rejection.ts'
 export { Scheduler, type SchedulerEvents } from './scheduler/scheduler.ts'
+export { sharedScheduler } from './scheduler/singleton.ts'
 export type { InstanceSnapshot, Snapshot } from './scheduler/snapshot.ts'
 export { parseTelemetry, type TelemetrySample } from './scheduler/telemetry.ts'
 export type { CallOptions, Workflow, WorkflowOptions } from './scheduler/workflow.ts'
