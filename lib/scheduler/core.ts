@@ -627,7 +627,7 @@ export class Core extends EventEmitter {
     if (signal !== undefined && signal !== workflow.signal) {
       call.signal = signal
       call.onAbort = () => this.#abort(call, signal.reason)
-      signal.addEventListener('abort', call.onAbort, { once: true })
+      signal.addEventListener('abort', call.onAbort)
     }
     return this.#await(call) as Promise<Lease>
   }

@@ -75,8 +75,8 @@ export async function readLog(path: string): Promise<EventLog> {
       try {
         object = parse(line, place)
       } catch (error) {
-        // Only the last line may be torn.
-        if (header === undefined) throw error
+        // Only the last line may be torn, and only where a living process wrote it.
+        if (header === undefined || !('live' in header)) throw error
         torn = error as LaxityError
         continue
       }
@@ -147,5 +147,6 @@ function readHeader(object: Record<string, unknown>, place: string): LogHeader {
           }
         : latency,
   )
-  return { run, cluster: { ...cluster, latencies }, trace }
+  const read = { run, cluster: { ...cluster, latencies }, trace }
+  return 'live' in object ? ({ ...read, live: object.live } as LogHeader) : read
 }

@@ -97,7 +97,7 @@ export class Workflow {
     this.#signal = signal
     if (signal !== undefined) {
       this.#onAbort = () => this.#core.abortWorkflow(this, signal.reason)
-      signal.addEventListener('abort', this.#onAbort, { once: true })
+      signal.addEventListener('abort', this.#onAbort)
     }
   }
 
