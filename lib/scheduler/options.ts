@@ -76,6 +76,7 @@ const LIVE_PARAMETERS: Readonly<Record<string, number>> = {
   telemetryMs: 2_000,
   predictLengths: 1,
   keepHorizons: 1,
+  enginePriority: 1,
 }
 const HOPELESS = ['run', 'demote', 'reject'] as const
 const KEYS = [

@@ -27,6 +27,7 @@ LiveRules::LiveRules(const PolicyParameters& p) {
   telemetry = ms(Parameter::kTelemetryMs);
   predictLengths = p[Parameter::kPredictLengths] >= 1;
   keepHorizons = p[Parameter::kKeepHorizons] >= 1;
+  enginePriority = p[Parameter::kEnginePriority] >= 1;
   any = queueLimit > 0 || tenantQueueLimit > 0 || queueTimeout > 0 || hopeless != Hopeless::kRun ||
         leaseTtl > 0 || breaker.faults > 0 || faultPenalty > 0 || predictLengths;
 }

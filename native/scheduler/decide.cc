@@ -414,7 +414,7 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
   d.call = graph_.ref(slot);
   d.instance = c.instance;
   d.decodeInstance = kNoSlot;
-  d.enginePriority = enginePriority(c);
+  if (rules_.enginePriority) d.enginePriority = enginePriority(c);
   d.leaseNumber = leaseNumber_++;
   decisions_.push_back(d);
 }

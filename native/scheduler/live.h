@@ -34,6 +34,7 @@ struct LiveRules {
   Nanos telemetry = 0;
   bool predictLengths = false;
   bool keepHorizons = false;
+  bool enginePriority = false;
 };
 
 struct LiveCall {

@@ -43,6 +43,7 @@ enum class Parameter : std::uint16_t {
   kTelemetryMs,       ///< a sample is stale after so long; 0 = samples are ignored
   kPredictLengths,    ///< 1 = learn output lengths per (template, stage)
   kKeepHorizons,      ///< 1 = keep every horizon, so that the order can be switched while running
+  kEnginePriority,    ///< 1 = leases carry a priority for engines that sort by one
   kCount,
 };
 
@@ -73,6 +74,7 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"telemetryMs", 0, 0, 1e9},
     {"predictLengths", 0, 0, 1},
     {"keepHorizons", 0, 0, 1},
+    {"enginePriority", 0, 0, 1},
 }};
 
 class PolicyParameters {
