@@ -3,6 +3,8 @@ import { describe, expected, LaxityError, quote } from '../errors.ts'
 import { type NativeScheduler, native } from '../native.ts'
 import { hint } from '../report/near.ts'
 import { CallRecord } from './call.ts'
+import { CallReader } from './call-reader.ts'
+import { abortError, duration, isSignal, text } from './checks.ts'
 import type { Clock } from './clock.ts'
 import { EventWriter, NEVER, NO_SLOT, type RevealFields } from './events.ts'
 import { Instances } from './instances.ts'
@@ -19,9 +21,6 @@ import { type CallOptions, Workflow, type WorkflowOptions } from './workflow.ts'
 const RING = 8192
 const OUT_HEADER = 24
 const OUT_DECISIONS = 4096
-const MAX_TOKENS = 100_000_000
-const MAX_ID = 256
-const LONGEST_MS = 1e12
 const MAX_CALLS = 2 ** 24
 const REASONS: readonly LeaseReason[] = ['none', 'only-feasible', 'best-score', 'lookahead', 'probe']
 const FAILURES = { client_error: 0, backpressure: 1, fault: 2 } as const
@@ -69,6 +68,7 @@ export class Core extends EventEmitter {
   readonly writer = new EventWriter(RING)
   readonly native: NativeScheduler
   readonly clock: Clock
+  readonly #reader: CallReader
   readonly models: Names
   readonly stages: Names
   readonly tenants: Names
@@ -130,6 +130,7 @@ export class Core extends EventEmitter {
     this.clock = clock
     this.models = new Names()
     this.stages = new Names()
+    this.#reader = new CallReader(instances, this.stages, this.options.parameters)
     this.tenants = new Names()
     const out = new SharedArrayBuffer(OUT_HEADER + OUT_DECISIONS * D.bytes)
     this.#out8 = new Uint8Array(out)
@@ -590,7 +591,7 @@ export class Core extends EventEmitter {
       if (signal.aborted) throw abortError(signal.reason)
     }
     const parents = options.parents === undefined ? undefined : workflow.parentsOf(options.parents)
-    const fields = this.readCall(workflow, options)
+    const fields = this.#reader.read(workflow, options)
 
     const t = this.#begin(parents === undefined ? 1 : EventWriter.revealRecords(parents.length))
     const slot = this.#freeCalls.pop() ?? this.#calls.length
@@ -641,128 +642,6 @@ export class Core extends EventEmitter {
     }
     const message = `Call ${quote(call.id)} of workflow ${quote(call.workflow.id)} has ended`
     throw new LaxityError('ERR_LAXITY_DUPLICATE', message, 'id')
-  }
-
-  readonly #fields: RevealFields = {
-    slot: 0,
-    generation: 0,
-    workflow: 0,
-    workflowGeneration: 0,
-    stage: 0,
-    model: 0,
-    adapter: 0,
-    sequences: 1,
-    promptTokens: 1,
-    predictedTokens: 0,
-    predictedHigh: 0,
-    silent: false,
-    parents: undefined,
-    cachedOn0: NO_SLOT,
-    cachedTokens0: 0,
-    cachedOn1: NO_SLOT,
-    cachedTokens1: 0,
-    remaining: -1,
-  }
-
-  /** Checks a call's description; nothing has changed when it throws. The result is overwritten by the next. */
-  readCall(workflow: Workflow | undefined, options: CallOptions): RevealFields {
-    const fields = this.#fields
-    const {
-      promptTokens,
-      outputTokens,
-      highOutputTokens,
-      maxOutputTokens,
-      n,
-      stage,
-      model,
-      remainingMs,
-      stream,
-    } = options
-    whole(promptTokens, 'promptTokens', 1, MAX_TOKENS)
-    if (outputTokens !== undefined) whole(outputTokens, 'outputTokens', 1, MAX_TOKENS)
-    if (highOutputTokens !== undefined) whole(highOutputTokens, 'highOutputTokens', 1, MAX_TOKENS)
-    if (maxOutputTokens !== undefined) whole(maxOutputTokens, 'maxOutputTokens', 1, MAX_TOKENS)
-    if (n !== undefined) whole(n, 'n', 1, 65_535)
-    if (n !== undefined && (outputTokens ?? 1) * n > MAX_TOKENS)
-      throw new LaxityError('ERR_LAXITY_FIELD', `Expected at most ${MAX_TOKENS} output tokens in all`, 'n')
-    if (stage !== undefined) text(stage, 'stage')
-    if (stream !== undefined && typeof stream !== 'boolean')
-      throw new LaxityError('ERR_LAXITY_FIELD', expected('true or false', 'stream', stream), 'stream')
-    if (remainingMs !== undefined) duration(remainingMs, 'remainingMs')
-    if (model !== undefined) text(model, 'model')
-    const served = this.instances.modelOf(model)
-    if (served === undefined) {
-      const known = this.instances.models.filter((name) => name !== '')
-      const message =
-        model === undefined
-          ? 'Expected a `model`: the cluster serves several'
-          : `No instance serves model ${quote(model)}${hint(model, known)}`
-      throw new LaxityError(
-        model === undefined ? 'ERR_LAXITY_FIELD' : 'ERR_LAXITY_NO_INSTANCE',
-        message,
-        'model',
-      )
-    }
-    if (outputTokens === undefined && this.options.parameters.predictLengths !== 1)
-      throw new LaxityError(
-        'ERR_LAXITY_FIELD',
-        expected('a whole number', 'outputTokens', undefined),
-        'outputTokens',
-      )
-    fields.workflow = workflow?.slot ?? NO_SLOT
-    fields.workflowGeneration = workflow?.generation ?? 0
-    fields.stage = this.stages.id(stage ?? 'default')
-    fields.model = served.model
-    fields.adapter = served.adapter
-    fields.sequences = n ?? 1
-    fields.promptTokens = promptTokens
-    fields.predictedTokens = outputTokens ?? 0
-    fields.predictedHigh = outputTokens === undefined ? (maxOutputTokens ?? 0) : (highOutputTokens ?? 0)
-    fields.silent = stream === false
-    fields.remaining = remainingMs === undefined ? -1 : Math.round(remainingMs * 1e6)
-    fields.parents = undefined
-    fields.cachedOn0 = fields.cachedOn1 = NO_SLOT
-    fields.cachedTokens0 = fields.cachedTokens1 = 0
-    if (options.cachedTokens !== undefined) this.#cached(workflow, options.cachedTokens, promptTokens, fields)
-    return fields
-  }
-
-  #cached(
-    workflow: Workflow | undefined,
-    cached: NonNullable<CallOptions['cachedTokens']>,
-    promptTokens: number,
-    fields: RevealFields,
-  ): void {
-    if (typeof cached === 'number') {
-      whole(cached, 'cachedTokens', 0, MAX_TOKENS)
-      if (cached === 0 || workflow === undefined || workflow.lastInstance < 0) return
-      fields.cachedOn0 = workflow.lastInstance
-      fields.cachedTokens0 = Math.min(cached, promptTokens - 1)
-      return
-    }
-    if (typeof cached !== 'object' || cached === null)
-      throw new LaxityError(
-        'ERR_LAXITY_FIELD',
-        expected('tokens by instance id', 'cachedTokens', cached),
-        'cachedTokens',
-      )
-    const held = Object.entries(cached).map(([id, tokens]) => {
-      whole(tokens, `cachedTokens.${id}`, 0, MAX_TOKENS)
-      return {
-        slot: this.instances.find(id, 'cachedTokens').slot,
-        tokens: Math.min(tokens, promptTokens - 1),
-      }
-    })
-    // The two largest count; equal ones by instance.
-    held.sort((a, b) => b.tokens - a.tokens || a.slot - b.slot)
-    if (held[0] !== undefined && held[0].tokens > 0) {
-      fields.cachedOn0 = held[0].slot
-      fields.cachedTokens0 = held[0].tokens
-    }
-    if (held[1] !== undefined && held[1].tokens > 0) {
-      fields.cachedOn1 = held[1].slot
-      fields.cachedTokens1 = held[1].tokens
-    }
   }
 
   #await(call: CallRecord): Promise<Lease | null> {
@@ -1193,7 +1072,7 @@ export class Core extends EventEmitter {
     options: CallOptions,
   ): { instance: string | undefined; candidates: Candidate[] } {
     this.#drain()
-    const answer = this.#preview(this.#nowNs(), this.readCall(workflow, options))
+    const answer = this.#preview(this.#nowNs(), this.#reader.read(workflow, options))
     return { instance: this.instances.list[answer[1]!]?.id, candidates: this.#candidates(answer) }
   }
 
@@ -1293,43 +1172,3 @@ export class Core extends EventEmitter {
 
 /** Only of leases with a receipt. */
 const firstTokens = new WeakMap<Lease, number>()
-
-export function abortError(reason: unknown): LaxityError {
-  if (reason instanceof LaxityError) return reason
-  return new LaxityError('ERR_LAXITY_ABORTED', 'The call was cancelled', undefined, { cause: reason })
-}
-
-function text(value: unknown, field: string): asserts value is string {
-  if (typeof value !== 'string' || value.length === 0 || value.length > MAX_ID)
-    throw new LaxityError(
-      'ERR_LAXITY_FIELD',
-      expected(`a text of 1 to ${MAX_ID} characters`, field, value),
-      field,
-    )
-}
-
-function duration(value: unknown, field: string): asserts value is number {
-  if (typeof value !== 'number' || !(value >= 0 && value <= LONGEST_MS))
-    throw new LaxityError(
-      'ERR_LAXITY_FIELD',
-      expected(`milliseconds from 0 to ${LONGEST_MS}`, field, value),
-      field,
-    )
-}
-
-function whole(value: unknown, field: string, low: number, high: number): asserts value is number {
-  if (!Number.isSafeInteger(value) || (value as number) < low || (value as number) > high)
-    throw new LaxityError(
-      'ERR_LAXITY_FIELD',
-      expected(`a whole number from ${low} to ${high}`, field, value),
-      field,
-    )
-}
-
-function isSignal(value: unknown): value is AbortSignal {
-  return (
-    typeof value === 'object' &&
-    value !== null &&
-    typeof (value as AbortSignal).addEventListener === 'function'
-  )
-}
