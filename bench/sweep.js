@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { bindCluster } from '../dist/cluster/bind.js'
 import { loadCluster } from '../dist/cluster/load.js'
+import { modeFields } from '../dist/cluster/modes.js'
 import { chessTrace, readTrace } from '../dist/index.js'
 import { native } from '../dist/native.js'
 
@@ -35,8 +36,9 @@ function median(values) {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]
 }
 
-async function simulator(table) {
+async function simulator(table, mode = {}) {
   const cluster = bindCluster(await loadCluster('hexgen-hetero-2'), table)
+  for (const instance of cluster.instances) Object.assign(instance, mode)
   return new native.Simulator(new native.Trace(table.columns), cluster)
 }
 
@@ -44,6 +46,20 @@ function cpuOf(sim, overrides) {
   const result = sim.run({ ...RUN, ...overrides }, {})
   if (result.status !== 0) throw new Error(native.statusReasons[result.status])
   return result
+}
+
+function sweepMs(sim, replications) {
+  const sweeps = []
+  for (let i = 0; i < 21; i += 1) {
+    let cpu = 0
+    for (const alpha of ALPHAS) {
+      for (let replication = 0; replication < replications; replication += 1) {
+        cpu += cpuOf(sim, { parameters: { alpha }, replication }).cpuMs
+      }
+    }
+    if (i > 0) sweeps.push(cpu) // the first warms up
+  }
+  return median(sweeps)
 }
 
 /** Load 1.0 = workflows / makespan of 500 workflows that are all there at t = 0. */
@@ -66,17 +82,7 @@ export async function run(say) {
   const sim = await simulator(table)
   const rows = []
   for (const replications of [1, 16]) {
-    const sweeps = []
-    for (let i = 0; i < 21; i += 1) {
-      let cpu = 0
-      for (const alpha of ALPHAS) {
-        for (let replication = 0; replication < replications; replication += 1) {
-          cpu += cpuOf(sim, { parameters: { alpha }, replication }).cpuMs
-        }
-      }
-      if (i > 0) sweeps.push(cpu) // the first warms up
-    }
-    const ms = median(sweeps)
+    const ms = sweepMs(sim, replications)
     const limit = replications === 1 ? 10 : 160
     rows.push({
       name: `11 alphas x ${replications} replications, ${name}, hexgen-hetero-2`,
@@ -90,6 +96,16 @@ export async function run(say) {
       value: Math.round(calls / ms) * 1000,
       unit: 'calls/s',
       limit: 2_500_000,
+    })
+  }
+
+  for (const mode of [modeFields('chunked'), modeFields('decode-share')]) {
+    const detail = mode.mode === 'chunked' ? `${mode.chunkTokens} tokens` : `${mode.decodeShare / 1000}`
+    rows.push({
+      name: `11 alphas, ${mode.mode} (${detail}), ${name}`,
+      value: round(sweepMs(await simulator(table, mode), 1)),
+      unit: 'ms',
+      limit: 60,
     })
   }
 

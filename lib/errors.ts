@@ -12,8 +12,11 @@ export type ErrorCode =
   | 'ERR_LAXITY_OPTION' // an option of the API or the command line
   | 'ERR_LAXITY_NEVER_FITS' // a call larger than every KV cache it may use
   | 'ERR_LAXITY_LIMIT' // beyond a documented size limit
+  | 'ERR_LAXITY_PLACEMENT' // a placement function threw, or returned something else than a candidate's index
   | 'ERR_LAXITY_LOG' // a log that cannot be replayed, or whose decisions differ
   | 'ERR_LAXITY_ABORTED' // the caller's AbortSignal
+  | 'ERR_LAXITY_MEMORY' // a model whose weights leave no room for KV on the GPUs given
+  | 'ERR_LAXITY_RANGE' // beyond what was measured, without leave to extrapolate
   | 'ERR_LAXITY_UNKNOWN' // an instance, workflow or call that is not there
   | 'ERR_LAXITY_CLOSED' // a scheduler or workflow that has ended
   | 'ERR_LAXITY_STATE' // a request that does not fit the state of its call, lease or instance

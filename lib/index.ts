@@ -6,11 +6,23 @@ export type {
   ConstantLatency,
   InstanceConfig,
   LatencyConfig,
+  ProfileLatency,
   TableLatency,
 } from './cluster/config.ts'
 export { clusterPresets } from './cluster/presets.ts'
 export { type ErrorCode, LaxityError } from './errors.ts'
-export type { Arrivals, Binding, Feedback, Knowledge } from './native.ts'
+export { calibrate, createEstimator } from './model/api.ts'
+export type { CalibrateOptions, CalibrationResult } from './model/calibrate.ts'
+export type { CalibrationFile, ErrorSummary } from './model/calibration-file.ts'
+export type { GpuConfig, HardwareConfig, ModelConfig, Precision } from './model/config.ts'
+export type {
+  Estimator,
+  EstimatorOptions,
+  LinkOptions,
+  Prompt,
+  TransferOptions,
+} from './model/estimate.ts'
+export type { Arrivals, Binding, Feedback, Knowledge, RateStep } from './native.ts'
 export { type Clock, ManualClock, systemClock } from './scheduler/clock.ts'
 export { type Identity, type IdentityOptions, identify } from './scheduler/identity.ts'
 export type { EnginePriority, LiveCluster, LiveInstance } from './scheduler/instances.ts'
@@ -18,6 +30,12 @@ export type { Lease, LeaseReason } from './scheduler/lease.ts'
 export type { Metric } from './scheduler/metrics.ts'
 export type { SchedulerOptions } from './scheduler/options.ts'
 export { classify, type Outcome, type OutcomeClass, retryAfterMs } from './scheduler/outcome.ts'
+export type {
+  PlacementCall,
+  PlacementCandidate,
+  PlacementFunction,
+  PlacementView,
+} from './scheduler/placement.ts'
 export type { CallEstimate, Candidate, Receipt } from './scheduler/receipt.ts'
 export { RejectionError } from './scheduler/rejection.ts'
 export { Scheduler, type SchedulerEvents } from './scheduler/scheduler.ts'
@@ -27,12 +45,18 @@ export { parseTelemetry, type TelemetrySample } from './scheduler/telemetry.ts'
 export type { CallOptions, Workflow, WorkflowOptions } from './scheduler/workflow.ts'
 export type { Progress, SimulateOptions } from './simulator/options.ts'
 export type { Policy } from './simulator/policies.ts'
-export type { CallRow, Metrics, SimulationResult, WorkflowRow } from './simulator/result.ts'
+export type { PredictionErrorOptions } from './simulator/prediction-error.ts'
+export type { ArrivalShape } from './simulator/read-arrivals.ts'
+export type { TenantOptions, TenantSplit } from './simulator/read-tenants.ts'
+export type { CacheCounts, CallRow, Metrics, SimulationResult, WorkflowRow } from './simulator/result.ts'
 export { simulate } from './simulator/simulate.ts'
 export type { StageMix } from './simulator/stage-mix.ts'
+export { type Fairness, jain, type TenantMetrics } from './simulator/tenants.ts'
 export { chessTrace } from './traces/chess.ts'
-export { readTrace } from './traces/read.ts'
+export { macSqlTrace } from './traces/mac-sql.ts'
+export { type ReadTraceOptions, readTrace, type TraceFormat } from './traces/read.ts'
 export type { TemplateEntry, TraceTable } from './traces/table.ts'
 export { writeTrace } from './traces/write.ts'
+export type { Eliminated } from './tuning/halving.ts'
 export type { Objective } from './tuning/objective.ts'
-export { type SweepOptions, type SweepPoint, type SweepResult, sweep } from './tuning/sweep.ts'
+export { type Search, type SweepOptions, type SweepPoint, type SweepResult, sweep } from './tuning/sweep.ts'

@@ -1,5 +1,6 @@
-import { createRequire } from 'node:module'
-import { fileURLToPath } from 'node:url'
+import type { EngineMode } from './cluster/modes.ts'
+import { loadAddon } from './load-addon.ts'
+import type { PlacementFailure, PlacementFunction } from './scheduler/placement.ts'
 
 /**
  * The addon, typed. Only the facade talks to it: columns are typed arrays (over SharedArrayBuffer where workers share
@@ -25,10 +26,33 @@ export interface NativeAddon {
   ) => NativeScheduler
   readonly eventLayout: EventLayout
 
+  /** One latency model of any kind, by columns: what the simulator uses. */
+  Latency: new (model: {
+    latencies: [NativeLatency]
+  }) => NativeLatencyModel
+  /** The closed form of the calibrated roofline. */
+  Roofline: new (
+    spec: NativeRoofline,
+  ) => NativeRooflineModel
+  /** Built-in hardware, models, kernels and serving stacks (`native/model`). */
+  readonly hardware: NativeHardware
+  /**
+   * Times of single kernels under trial constants, ms; the columns of `rows` stand in `native/binding/latency_wrap.cc`.
+   */
+  kernelTimes(
+    kind: 'gemm' | 'prefill' | 'decode' | 'mixture',
+    constants: Float64Array,
+    rows: Float64Array,
+    out: Float64Array,
+  ): void
+
   /** Sizes of a generated CHESS-like workload, so that the caller can allocate the columns. */
   chessSize(options: ChessOptions): { workflows: number; calls: number; edges: number }
   /** Fills columns allocated with the sizes of `chessSize`. Stage ids follow CHESS_STAGES in lib/traces/chess.ts. */
   chessFill(options: ChessOptions, columns: TraceColumns): void
+  /** The same for a MAC-SQL-like workload; stage ids follow MAC_SQL_STAGES in lib/traces/mac-sql.ts. */
+  macSqlSize(options: MacSqlOptions): { workflows: number; calls: number; edges: number }
+  macSqlFill(options: MacSqlOptions, columns: TraceColumns): void
 
   /** Mean, its 95 % Student-t interval and the two-sided p value of the paired differences a − b (n ≥ 2). */
   pairedT(a: Float64Array, b: Float64Array): { mean: number; low: number; high: number; p: number }
@@ -57,6 +81,11 @@ export interface ChessOptions {
   workflows: number
   /** Which published trace's statistics to follow (HexGen-Flow traces 1, 2, 3). */
   preset: 1 | 2 | 3
+  seed: number
+}
+
+export interface MacSqlOptions {
+  workflows: number
   seed: number
 }
 
@@ -89,6 +118,115 @@ export type NativeLatency =
       decodePerSequenceMs: number
       decodePerContextMs: number
     }
+  | ({ kind: 'roofline' } & NativeRoofline)
+  | {
+      kind: 'profile'
+      /** Rows: batch. Columns: context per sequence. */
+      decode: NativeGrid
+      /** Rows: cached tokens. Columns: new tokens. */
+      prefill: NativeGrid
+    }
+
+/** Times over two axes of ascending knots, row by row; they never fall along either. Plain arrays: they go into logs. */
+export interface NativeGrid {
+  rows: number[]
+  columns: number[]
+  ms: number[]
+}
+
+/** `native/model/llm.h`. */
+export interface NativeLlm {
+  layers: number
+  hidden: number
+  queryHeads: number
+  kvHeads: number
+  headDim: number
+  ffn: number
+  vocabulary: number
+  gated: boolean
+  tiedEmbeddings: boolean
+  experts: number
+  expertsPerToken: number
+  expertWidth: number
+}
+
+/** `native/model/gpu.h`: FLOP/s, B/s and bytes. */
+export interface NativeGpu {
+  flops16: number
+  flops8: number
+  bandwidth: number
+  memory: number
+  peer: number
+  network: number
+  pcie: number
+  interconnect: 'switched' | 'pcie'
+  kernels: string
+  transferred: boolean
+}
+
+/** Time of an iteration = scale × kernels + fixed + perSequence × sequences that emit a token. */
+export interface NativeStack {
+  scale: number
+  fixedMs: number
+  perSequenceMs: number
+}
+
+export interface NativeRoofline {
+  llm: NativeLlm
+  gpu: NativeGpu
+  tensorParallel: number
+  weights: 'bf16' | 'fp8'
+  kv: 'bf16' | 'fp8'
+  stack: NativeStack
+}
+
+export interface NativeLatencyModel {
+  /** ms of whole prefills. */
+  prefill(newTokens: Uint32Array, cachedTokens: Uint32Array, out: Float64Array): void
+  /** ms of decode iterations; context summed over the batch. */
+  decode(batch: Uint32Array, context: Float64Array, out: Float64Array): void
+  /** ms of one iteration that decodes `batch` sequences and computes one chunk on top of cached tokens. */
+  mixed(batch: number, context: number, newTokens: number, cachedTokens: number): number
+}
+
+export interface NativeLink {
+  efficiency?: number
+  latencyMs?: number
+  handshakeMs?: number
+  compression?: number
+  lanes?: number
+  bandwidthGBps?: number
+}
+
+export interface NativeRooflineModel {
+  /** 0, or why the core refused the description. */
+  readonly status: number
+  /** Rows of (sequences, context, pairs, new tokens, touched tokens, samples) to ms. */
+  iterations(loads: Float64Array, out: Float64Array): void
+  memory(
+    utilisation: number,
+    reserveBytes: number,
+  ): {
+    status: number
+    kvTokens: number
+    kvBytesPerToken: number
+    weightBytes: number
+    parameters: number
+    activeParameters: number
+  }
+  /** ms; with `prefillMs` what remains after a prefill that layers are sent during. */
+  transfer(to: NativeRooflineModel, tokens: number, link: NativeLink, prefillMs?: number): number
+  load(tokens: number, tier: 'host' | 'disk' | 'network', link: NativeLink): number
+}
+
+export interface NativeHardware {
+  readonly calibration: string
+  readonly gpus: Readonly<Record<string, NativeGpu>>
+  readonly models: Readonly<Record<string, NativeLlm>>
+  /** Constants by kernel, in the order of `native/model/kernels.h`. */
+  readonly kernelSets: Readonly<Record<string, Readonly<Record<string, readonly number[]>>>>
+  readonly stacks: Readonly<Record<string, NativeStack>>
+}
 
 export interface NativeInstance {
   /** Index into `latencies`. Instances with the same model, latency and limits form one hardware class. */
@@ -96,25 +234,39 @@ export interface NativeInstance {
   model: number
   kvTokens: number
   maxSequences: number
-  mode: 'prefill-first'
+  mode: EngineMode
+  /** Mode `chunked`: tokens of an iteration's budget; else 0. */
+  chunkTokens: number
+  /** Mode `decode-share`: speed of decode beside a prefill, in thousandths; else 0. */
+  decodeShare: number
+  /** Tiers of its prefix cache, the fastest (GPU memory, 0 ms) first; left out = none. */
+  prefixCache?: { tokens: number; msPerToken: number }[]
 }
 
 export interface NativeCluster {
   instances: NativeInstance[]
   latencies: NativeLatency[]
-  /** Stage templates (CONTRACT 9); workflows of a trace use template 0 where there is one. */
+  /** Stage templates (CONTRACT 9): the mean one, from which SLOs are derived, then the pessimistic one, if any. */
   templates: { stage: number; promptTokens: number; outputTokens: number }[][]
 }
 
 export type Binding = 'at-reveal' | 'at-credit'
 export type Feedback = 'boundary' | 'lease'
 export type Knowledge = 'online' | 'template' | 'declared' | 'oracle'
-export type Arrivals = 'poisson' | 'fixed' | 'trace'
+export type Arrivals = 'poisson' | 'fixed' | 'trace' | 'gamma' | 'bursts'
+
+/** From `fromMs` on and for `lengthMs`, `factor` times the rate. */
+export interface RateStep {
+  fromMs: number
+  lengthMs: number
+  factor: number
+}
 
 /** A policy and what it may know. */
 export interface NativePolicy {
   order: string
-  placement: string
+  /** A registered name, or a function that is called on this thread. */
+  placement: string | PlacementFunction
   binding: Binding
   feedback: Feedback
   lookahead: number
@@ -124,6 +276,23 @@ export interface NativePolicy {
   /** Permutes ties between equal instances; 0 = identity. */
   tieSeed: number
   compat: 'none' | 'hexgen' | 'hexgen-ticks'
+  /** Seed of placements that draw (`power-of-two`); default 1. */
+  placementSeed?: number
+  /** Waiting calls may move to an instance that would finish them much sooner (`native/scheduler/migrate.h`). */
+  migrate?: boolean
+  /** How wrong its predictions are; left out = not at all. */
+  error?: NativeError
+}
+
+/** `native/simulator/prediction_error.h`, same names, same meaning. */
+export interface NativeError {
+  length: 'none' | 'lognormal' | 'mean-absolute' | 'uniform' | 'bias' | 'heavy-tail'
+  size: number
+  share: number
+  correlation: number
+  gpu: number
+  batch: number
+  seed: number
 }
 
 export interface NativeRun extends NativePolicy {
@@ -137,8 +306,18 @@ export interface NativeRun extends NativePolicy {
   sloScale: number
   /** Base of deadlines and SLO scales: the template's time, or each workflow's exclusive time. */
   sloBase: 'template' | 'exclusive'
+  /** Which of the cluster's templates says what workflows are expected to do: 0 (default) or 1. SLOs always use 0. */
+  template?: 'mean' | 'pessimistic'
   /** Assert the conservation laws at every event (slow). */
   laws: boolean
+  /** For `gamma`: coefficient of variation of the gaps. */
+  cv?: number
+  /** For `bursts`: mean workflows per burst, and the gap inside one. */
+  burstSize?: number
+  burstGapMs?: number
+  rateStep?: RateStep
+  /** SLO scale by tenant, in place of `sloScale`. */
+  tenantScales?: readonly number[]
 }
 
 export interface NativeOutputs {
@@ -157,6 +336,8 @@ export interface NativeOutputs {
   /** [scales] in, [scales] out: share of workflows within scale × base. */
   scales?: Float64Array
   attainment?: Float64Array
+  /** [tenants × TENANT_COLUMNS] of lib/simulator/tenants.ts. */
+  tenants?: Float64Array
   /** Int32 over shared memory: [0] ≠ 0 asks the run to stop, [1] counts finished workflows. */
   control?: Int32Array
 }
@@ -177,8 +358,21 @@ export interface NativeResult {
   /** Smallest scale that 95 % of the workflows meet. */
   sloScale95: number
   throughputPerS: number
+  /** Evictions that an engine dealt with on its own (feedback `lease`); `evictions` are those the scheduler saw. */
+  hiddenEvictions: number
+  /** Leases that found some, or none, of their shared prefix; that found less than the hint had promised. */
+  cacheHits: number
+  cacheMisses: number
+  cacheStale: number
+  /** Prompt tokens of all leases; of these shared, found, found in a slower tier. All 0 without prefix caches. */
+  cachePromptTokens: number
+  cacheSharedTokens: number
+  cacheFoundTokens: number
+  cacheLoadedTokens: number
   /** Thread CPU time of the run. */
   cpuMs: number
+  /** Where a placement function ended the run. */
+  placementFailure?: PlacementFailure | null
 }
 
 export interface NativeSimulator {
@@ -196,13 +390,16 @@ export interface NativeSchedulerConfig extends NativePolicy {
 export interface NativeScheduler {
   /**
    * Drains the ring, applies its events in the contract's order and decides once at the t of the last. Returns the
-   * number of decisions, −1 if the ring was empty, −2 if its counters make no sense.
+   * number of decisions, −1 if the ring was empty, −2 if its counters make no sense, −3 if the placement function
+   * failed: decisions made before it stand, the call keeps its state, and the next decide asks again.
    */
   decide(): number
   /** Decisions of the last `decide`, `eventLayout.decisionBytes` each. */
   readonly decisions: Uint8Array
   /** Events the last `decide` refused: pairs (record number, status). */
   readonly refusals: Uint32Array
+  /** Why the last `decide` returned −3. */
+  readonly placementFailure: PlacementFailure | null
   /** When a timer event is wanted; null = never. */
   readonly nextWakeMs: number | null
   /** Applies a whole log natively and compares its decisions byte for byte. */
@@ -251,17 +448,4 @@ export interface EventLayout {
   }[]
 }
 
-function load(): NativeAddon {
-  const require = createRequire(import.meta.url)
-  const root = fileURLToPath(new URL('..', import.meta.url))
-  try {
-    return require('node-gyp-build')(root) as NativeAddon
-  } catch (cause) {
-    throw new Error(
-      'laxity: the native addon could not be loaded. Run `npm rebuild laxity` (it needs a C++20 compiler, make and python3).',
-      { cause },
-    )
-  }
-}
-
-export const native: NativeAddon = load()
+export const native: NativeAddon = loadAddon()

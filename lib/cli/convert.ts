@@ -2,8 +2,13 @@ import type { Context } from './context.ts'
 import { openTrace } from './trace.ts'
 
 /** Writes the JSONL; a file appears only when it is complete. */
-export async function convert(input: string, output: string, context: Context): Promise<void> {
-  const trace = await openTrace(input, context.signal)
+export async function convert(
+  input: string,
+  output: string,
+  flags: { format?: string },
+  context: Context,
+): Promise<void> {
+  const trace = await openTrace(input, context.signal, flags.format)
   const { writeTrace } = await import('../traces/write.ts')
   if (output === '-') {
     await writeTrace(trace, process.stdout, { signal: context.signal })

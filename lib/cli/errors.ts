@@ -1,10 +1,7 @@
 import type { LaxityError } from '../errors.ts'
 
-/** Options of the API by the flag that sets them, where the names differ. */
-const FLAGS: Readonly<Record<string, string>> = {
-  alphas: 'alpha',
-  sloScale: 'slo-scale',
-}
+/** Options of the API whose flag is not their name in kebab case. */
+const FLAGS: Readonly<Record<string, string>> = { alphas: 'alpha', parameters: 'parameter' }
 
 /** One line for people: `MESSAGE [CODE]`, with flags in place of the API's option names. */
 export function errorLine(error: LaxityError): string {
@@ -31,5 +28,8 @@ function messageOf(error: LaxityError): string {
 }
 
 function flagOf(option: string): string {
-  return option === 'trace' ? option : `--${FLAGS[option] ?? option}`
+  if (option === 'trace') return option
+  const [name = '', ...path] = option.split('.')
+  const flag = FLAGS[name] ?? name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+  return [`--${flag}`, ...path].join(' ')
 }

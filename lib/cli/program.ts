@@ -1,10 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import type { CalibrateFlags } from './calibrate.ts'
 import type { Context } from './context.ts'
-import { addRunFlags, numeric } from './options.ts'
+import type { EstimateFlags } from './estimate.ts'
+import { addRunFlags, addSetupFlags, numeric } from './options.ts'
 import type { ReplayFlags } from './replay.ts'
 import type { SimulateFlags } from './simulate.ts'
-import { TRACE_HELP } from './trace.ts'
+import { FORMAT_HELP, TRACE_HELP } from './trace.ts'
 import type { TuneFlags } from './tune.ts'
 
 /** The command line. Commands load what they need when they run, so that help is immediate. */
@@ -32,12 +34,15 @@ export function createProgram(context: Context): Command {
     .option('--alpha <grid>', 'from:to:step, or a list (default: 0:1:0.1)')
     .option('--replications <n>', 'streams of arrivals per alpha (default: 16)', numeric)
     .option('--objective <name>', 'p95, p99, mean, sloScale95 or attainment@SCALE (default: p95)')
+    .option('--search <kind>', 'grid, or halving: more replications for the better half (default: grid)')
     .addHelpText(
       'after',
       examples([
         'tune trace.json',
         'tune trace.jsonl.gz --cluster my-cluster.json --arrivals trace',
         'tune chess:3 --rate 1 --alpha 0:0.5:0.05 --objective attainment@5 --json',
+        'tune chess:3 --search halving --arrivals bursts --burst-size 20 --burst-gap-ms 60',
+        'tune mac-sql --rate 5 --arrivals gamma --cv 2',
       ]),
     )
     .action(async (trace: string, flags: TuneFlags) => {
@@ -60,7 +65,10 @@ export function createProgram(context: Context): Command {
       examples([
         'simulate trace.json --alpha 0.2',
         'simulate chess:3 --policy vllm --rate 1 --mix',
+        'simulate trace.jsonl --prefix-cache 200000 --error length=mean-absolute:0.2,time=gpu:0.1',
         'simulate chess:1:20 --log run.jsonl --per-workflow --json',
+        'simulate chess:3 --tenants relaxed=2,strict=1',
+        'simulate conversation_trace.jsonl.gz --format mooncake-chains',
       ]),
     )
     .action(async (trace: string, flags: SimulateFlags) => {
@@ -73,10 +81,19 @@ export function createProgram(context: Context): Command {
     .description('Write a trace as laxity JSONL (gzipped where the name ends in .gz).')
     .argument('<in>', TRACE_HELP)
     .argument('<out>', 'file, or - for standard output')
-    .addHelpText('after', examples(['convert trace.json trace.jsonl.gz', 'convert chess:2:1000 -']))
-    .action(async (input: string, output: string) => {
+    .option('--format <name>', FORMAT_HELP)
+    .addHelpText(
+      'after',
+      examples([
+        'convert trace.json trace.jsonl.gz',
+        'convert chess:2:1000 -',
+        'convert AzureLLMInferenceTrace_code.csv azure.jsonl.gz',
+        'convert conversation_trace.jsonl chains.jsonl --format mooncake-chains',
+      ]),
+    )
+    .action(async (input: string, output: string, flags: { format?: string }) => {
       const { convert } = await import('./convert.ts')
-      await convert(input, output, context)
+      await convert(input, output, flags, context)
     })
 
   program
@@ -97,6 +114,49 @@ export function createProgram(context: Context): Command {
     .action(async () => {
       const { tune } = await import('./tune.ts')
       await tune('chess:3:110', { cluster: 'hexgen-hetero-2', rate: 0.5 }, context)
+    })
+
+  addSetupFlags(
+    program
+      .command('estimate')
+      .description('What prefill, decode and KV transfer cost for a model on a GPU.'),
+  )
+    .option('--utilisation <n>', 'share of the memory that the engine may use (default: 0.9)', numeric)
+    .option('--to <gpu>', 'where KV is sent (default: the same hardware)')
+    .option('--to-tp <n>', 'tensor parallelism there', numeric)
+    .option('--against <rows>', 'CSV of measured rows: print the errors')
+    .addHelpText(
+      'after',
+      examples([
+        'estimate --model llama-3.1-70b --gpu h100 --tp 4',
+        'estimate --model path/to/config.json --gpu a100-80 --tp 8 --json',
+        'estimate --model qwen3-32b --gpu h100 --precision fp8 --against rows.csv',
+      ]),
+    )
+    .action(async (flags: EstimateFlags) => {
+      const { estimate, requireFlags } = await import('./estimate.ts')
+      requireFlags(flags)
+      await estimate(flags, context)
+    })
+
+  addSetupFlags(
+    program
+      .command('calibrate')
+      .description('Fit the serving stack (scale, fixed, per sequence) to your own measured rows.')
+      .argument('<rows>', 'CSV: batch,context,newTokens,ms or concurrency,inputTokens,outputTokens,tpotMs'),
+  )
+    .option('--output <file>', 'the calibration (default: beside the rows, as .calibration.json)')
+    .option('--name <name>', 'its name (default: that of the rows)')
+    .addHelpText(
+      'after',
+      examples([
+        'calibrate rows.csv --model llama-3.1-70b --gpu h100 --tp 4',
+        'calibrate rows.csv --output mine.json --json   # model, gpu and tp as columns',
+      ]),
+    )
+    .action(async (rows: string, flags: CalibrateFlags) => {
+      const { calibrateCommand } = await import('./calibrate.ts')
+      await calibrateCommand(rows, flags, context)
     })
 
   return program

@@ -29,7 +29,7 @@ export async function simulateCommand(
   try {
     result = await simulate({
       ...runOptions(flags),
-      trace: () => openTrace(argument, context.signal),
+      trace: () => openTrace(argument, context.signal, flags.format),
       cluster: flags.cluster,
       signal: context.signal,
       onProgress: bar.update,
@@ -50,6 +50,7 @@ export function simulateJson(
   flags: Pick<SimulateFlags, 'perWorkflow' | 'mix'>,
 ): string {
   const { policy, knowledge, feedback, arrivals, trace, cluster, metrics, counts, timing } = result
+  const { cache, error } = result
   const document = {
     command: 'simulate',
     policy,
@@ -60,6 +61,10 @@ export function simulateJson(
     cluster: cluster.name,
     metrics,
     counts,
+    ...(result.tenants.length > 0 && { tenants: result.tenants, fairness: result.fairness }),
+    ...(Object.keys(result.arrivalShape).length > 0 && { arrivalShape: result.arrivalShape }),
+    ...(cache && { cache }),
+    ...(error !== undefined && { error }),
     ...(flags.perWorkflow && { perWorkflow: [...result.workflows()] }),
     ...(flags.mix && { mix: result.stageMix() }),
     timing,

@@ -1,4 +1,5 @@
 import { LaxityError, quote } from '../errors.ts'
+import { beyond } from '../model/profile.ts'
 import type { NativeCluster, NativeInstance } from '../native.ts'
 import { hint } from '../report/near.ts'
 import { Problems } from '../report/problems.ts'
@@ -16,8 +17,17 @@ export function bindCluster(cluster: ResolvedCluster, trace: TraceTable): Native
   const problems = new Problems()
   const modelOf = modelIds(cluster, trace, used)
   const instances = cluster.instances.map((instance): NativeInstance => {
-    const { latency, kvTokens, maxSequences, mode } = instance
-    return { latency, model: modelOf(instance.model), kvTokens, maxSequences, mode }
+    const { latency, kvTokens, maxSequences, mode, chunkTokens, decodeShare, prefixCache } = instance
+    return {
+      latency,
+      model: modelOf(instance.model),
+      kvTokens,
+      maxSequences,
+      mode,
+      chunkTokens,
+      decodeShare,
+      ...(prefixCache.length > 0 && { prefixCache: prefixCache.map((tier) => ({ ...tier })) }),
+    }
   })
 
   const offered = namedModels(cluster)
@@ -33,9 +43,31 @@ export function bindCluster(cluster: ResolvedCluster, trace: TraceTable): Native
       problems.add('ERR_LAXITY_OPTION', message + hint(name, offered), 'cluster')
     }
   }
+  checkCoverage(cluster, trace, problems)
   problems.throwIfAny()
 
   return { instances, latencies: [...cluster.latencies], templates: templates(trace) }
+}
+
+/** A measured profile must reach as far as the run may: no extrapolation that nobody asked for. */
+function checkCoverage(cluster: ResolvedCluster, trace: TraceTable, problems: Problems): void {
+  if (cluster.instances.every(({ coverage }) => coverage === undefined)) return
+  const { promptTokens, outputTokens } = trace.columns
+  let newTokens = 0
+  let contextPerSequence = 0
+  for (const [call, prompt] of promptTokens.entries()) {
+    newTokens = Math.max(newTokens, prompt)
+    contextPerSequence = Math.max(contextPerSequence, prompt + outputTokens[call]!)
+  }
+  const seen = new Set<string>()
+  for (const { coverage, label, maxSequences } of cluster.instances) {
+    if (coverage === undefined || seen.has(label)) continue
+    seen.add(label)
+    const missing = beyond(coverage, { batch: maxSequences, contextPerSequence, newTokens })
+    if (missing === undefined) continue
+    const message = `The profile ${quote(label)} does not cover ${missing}: measure that, lower \`maxSequences\`, or set \`extrapolate\``
+    problems.add('ERR_LAXITY_RANGE', message, 'cluster')
+  }
 }
 
 /**
@@ -112,13 +144,15 @@ function usedModels(trace: TraceTable): number[] {
 function templates(trace: TraceTable): NativeCluster['templates'] {
   if (trace.template === undefined || trace.template.length === 0) return []
   const stageId = interner(trace.stages)
-  return [
-    trace.template.map(({ stage, promptTokens, outputTokens }) => ({
+  const { template, pessimisticTemplate } = trace
+  const pessimistic = pessimisticTemplate?.length ? [pessimisticTemplate] : []
+  return [template, ...pessimistic].map((entries) =>
+    entries.map(({ stage, promptTokens, outputTokens }) => ({
       stage: stageId(stage),
       promptTokens,
       outputTokens,
     })),
-  ]
+  )
 }
 
 function interner(known: readonly string[]): (name: string) => number {

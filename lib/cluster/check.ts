@@ -1,4 +1,7 @@
 import { expected, quote } from '../errors.ts'
+import { gpuIds, modelIds, stackIds } from '../model/hardware.ts'
+import { reportIssues } from '../model/issues.ts'
+import { gpuSchema, modelSchema } from '../model/schema.ts'
 import { hint } from '../report/near.ts'
 import type { Problems } from '../report/problems.ts'
 import type { ClusterConfig } from './config.ts'
@@ -43,7 +46,13 @@ function reportIssue(
   if (seen.has(path)) return
   seen.add(path)
   const got = valueAt(config, issue.path)
-  const what = issue.code === 'invalid_union' ? '"constants" or "table"' : issue.message
+  if (issue.code === 'invalid_union' && issue.path[0] === 'models' && isRecord(got)) {
+    // Sizes that are wrong: what is wrong with them says more than that they are no path.
+    reportIssues(modelSchema, got, `${where}${path}.`, problems)
+    return
+  }
+  const kinds = issue.code === 'invalid_union' && issue.path.at(-1) === 'kind'
+  const what = kinds ? '"constants", "table" or "profile"' : issue.message
   const empty = issue.code === 'too_small' && path === 'instances'
   const message = empty
     ? 'No instances: a cluster needs at least one'
@@ -64,7 +73,7 @@ function checkRelations(config: unknown, where: string, problems: Problems): voi
   for (const [index, instance] of config.instances.entries()) {
     if (!isRecord(instance)) continue
     total += typeof instance.count === 'number' ? instance.count : 1
-    checkInstance(instance, latencies, place(where, `instances[${index}]`), problems)
+    checkInstance(instance, latencies, config, place(where, `instances[${index}]`), problems)
   }
   if (total > LIMITS.instances) {
     const message = `${total} instances: at most ${LIMITS.instances} are supported`
@@ -75,18 +84,16 @@ function checkRelations(config: unknown, where: string, problems: Problems): voi
 function checkInstance(
   instance: Record<string, unknown>,
   latencies: Record<string, unknown>,
+  config: Record<string, unknown>,
   where: string,
   problems: Problems,
 ): void {
-  const { gpu, latency, role, kvTokens } = instance
+  const { gpu, latency, role, kvTokens, prefixCacheTokens, prefixCacheTiers } = instance
   if ((gpu === undefined) === (latency === undefined)) {
     const message = `Expected either \`gpu\` or \`latency\`, got ${gpu === undefined ? 'neither' : 'both'}`
     problems.add('ERR_LAXITY_FIELD', message, where)
   }
-  if (typeof gpu === 'string' && findGpu(gpu) === undefined) {
-    const known = Object.values(GPUS).map((entry) => entry.label)
-    problems.add('ERR_LAXITY_FIELD', `Unknown GPU ${quote(gpu)}${hint(gpu, known)}`, `${where}.gpu`)
-  }
+  checkModelled(instance, config, where, problems)
   if (typeof latency === 'string') {
     if (!Object.hasOwn(latencies, latency)) {
       const message = `Unknown latency ${quote(latency)}${hint(latency, Object.keys(latencies))}`
@@ -97,10 +104,70 @@ function checkInstance(
       problems.add('ERR_LAXITY_FIELD', message, `${where}.kvTokens`)
     }
   }
+  if (Array.isArray(prefixCacheTiers) && prefixCacheTiers.length > 0 && !prefixCacheTokens) {
+    const message = 'Slower tiers need a first one: give `prefixCacheTokens` too'
+    problems.add('ERR_LAXITY_FIELD', message, `${where}.prefixCacheTiers`)
+  }
+  for (const [field, mode] of Object.entries(MODE_OF_FIELD)) {
+    if (instance[field] === undefined || instance.mode === mode) continue
+    problems.add('ERR_LAXITY_FIELD', `\`${field}\` needs \`mode\` "${mode}"`, `${where}.${field}`)
+  }
   if (role === 'prefill' || role === 'decode') {
     const message = `Role "${role}" is not supported yet: only unified instances can be simulated`
     problems.add('ERR_LAXITY_FIELD', message, `${where}.role`)
   }
+}
+
+/** An instance with `tp` needs a GPU and a model that the estimates know; one without, a GPU with constants. */
+function checkModelled(
+  instance: Record<string, unknown>,
+  config: Record<string, unknown>,
+  where: string,
+  problems: Problems,
+): void {
+  const { gpu, latency, model, tp, calibration } = instance
+  const gpus = [...gpuIds, ...keysOf(config.gpus)]
+  const unknown = (what: string, name: string, known: string[], field: string) =>
+    problems.add(
+      'ERR_LAXITY_FIELD',
+      `Unknown ${what} ${quote(name)}${hint(name, known)}`,
+      `${where}.${field}`,
+    )
+  if (tp === undefined) {
+    for (const field of ['precision', 'kvPrecision', 'calibration']) {
+      if (instance[field] !== undefined && latency !== undefined)
+        problems.add('ERR_LAXITY_FIELD', `\`${field}\` needs \`tp\``, `${where}.${field}`)
+    }
+    if (typeof gpu !== 'string' || findGpu(gpu) !== undefined) return
+    if (gpus.includes(gpu)) {
+      const message = `GPU ${quote(gpu)} has no built-in constants: give \`tp\` (and \`model\`) for an estimate`
+      problems.add('ERR_LAXITY_FIELD', message, `${where}.gpu`)
+    } else {
+      const labels = Object.values(GPUS).map((entry) => entry.label)
+      unknown('GPU', gpu, [...labels, ...gpus], 'gpu')
+    }
+    return
+  }
+  if (latency !== undefined) {
+    problems.add('ERR_LAXITY_FIELD', '`tp` needs a `gpu`, not a `latency`', `${where}.tp`)
+  }
+  if (typeof tp === 'number' && ![1, 2, 4, 8].includes(tp) && tp >= 1 && tp <= 8 && Number.isInteger(tp)) {
+    problems.add('ERR_LAXITY_FIELD', expected('1, 2, 4 or 8', 'tp', tp), `${where}.tp`)
+  }
+  if (typeof gpu === 'string' && !gpus.includes(gpu)) unknown('GPU', gpu, gpus, 'gpu')
+  const models = [...modelIds, ...keysOf(config.models)]
+  if (model === undefined) {
+    problems.add('ERR_LAXITY_FIELD', expected('the id of a model', 'model', model), `${where}.model`)
+  } else if (typeof model === 'string' && !models.includes(model)) {
+    unknown('model', model, models, 'model')
+  }
+  if (typeof calibration === 'string' && !stackIds.includes(calibration) && !/[./\\]/.test(calibration)) {
+    unknown('calibration', calibration, [...stackIds], 'calibration')
+  }
+}
+
+function keysOf(value: unknown): string[] {
+  return isRecord(value) ? Object.keys(value) : []
 }
 
 function checkKnots(prefill: unknown, where: string, problems: Problems): void {
@@ -116,7 +183,26 @@ function checkKnots(prefill: unknown, where: string, problems: Problems): void {
   }
 }
 
-const INSTANCE_FIELDS = ['gpu', 'latency', 'count', 'model', 'kvTokens', 'maxSequences', 'mode', 'role']
+const MODE_OF_FIELD = { chunkTokens: 'chunked', decodeShare: 'decode-share' }
+
+const INSTANCE_FIELDS = [
+  'gpu',
+  'latency',
+  'count',
+  'model',
+  'kvTokens',
+  'maxSequences',
+  'mode',
+  'role',
+  'prefixCacheTokens',
+  'prefixCacheTiers',
+  'tp',
+  'precision',
+  'kvPrecision',
+  'calibration',
+  'chunkTokens',
+  'decodeShare',
+]
 const LATENCY_FIELDS = [
   'kind',
   'prefill',
@@ -125,10 +211,15 @@ const LATENCY_FIELDS = [
   'decodeBaseMs',
   'decodePerSequenceMs',
   'decodePerContextMs',
+  'csv',
+  'extrapolate',
 ]
 
 function knownFields(path: Path): string[] {
-  if (path.length === 0) return ['name', 'latencies', 'instances']
+  if (path.length === 0) return ['name', 'latencies', 'gpus', 'models', 'instances']
+  if (path[2] === 'prefixCacheTiers') return ['tokens', 'msPerToken']
+  if (path[0] === 'gpus') return Object.keys(gpuSchema.shape)
+  if (path[0] === 'models') return Object.keys(modelSchema.shape)
   return path[0] === 'instances' ? INSTANCE_FIELDS : LATENCY_FIELDS
 }
 

@@ -1,3 +1,6 @@
+import type { HardwareConfig } from '../model/config.ts'
+import type { EngineMode } from './modes.ts'
+
 /** Service times by formula, in milliseconds. */
 export interface ConstantLatency {
   kind: 'constants'
@@ -22,10 +25,22 @@ export interface TableLatency {
   decodePerContextMs?: number | undefined
 }
 
-export type LatencyConfig = ConstantLatency | TableLatency
+/** A measured profile: a CSV of `batch,context,newTokens,ms` (docs/latency-model.md). */
+export interface ProfileLatency {
+  kind: 'profile'
+  /** Path, relative to the cluster's file. */
+  csv: string
+  /** Go beyond what was measured, along the last slopes. Default false: then a run that needs to is refused. */
+  extrapolate?: boolean | undefined
+}
+
+export type LatencyConfig = ConstantLatency | TableLatency | ProfileLatency
 
 export interface InstanceConfig {
-  /** A built-in GPU: `a100`, `a6000`, `l40s` (any case). Gives latency, KV size and sequence limit. */
+  /**
+   * Without `tp`, a GPU with built-in constants: `a100`, `a6000`, `l40s` (any case). With `tp`, a GPU of the calibrated
+   * model (`a100-80`, `h100`, … or one of `gpus`) that serves `model`. Gives latency, KV size and sequence limit.
+   */
   gpu?: string | undefined
   /** Or an id of `latencies`; then `kvTokens` is required. */
   latency?: string | undefined
@@ -33,14 +48,30 @@ export interface InstanceConfig {
   count?: number | undefined
   /** Which model it serves; may be left out when the trace uses one model. */
   model?: string | undefined
-  /** KV cache size in tokens. */
+  /** Tensor parallelism: 1, 2, 4 or 8. Then `gpu` and `model` name what the latency is estimated for. */
+  tp?: number | undefined
+  /** Of the weights, with `tp`; default `bf16`. */
+  precision?: 'bf16' | 'fp8' | undefined
+  /** Of the KV cache, with `tp`; default `bf16`. */
+  kvPrecision?: 'bf16' | 'fp8' | undefined
+  /** With `tp`: a serving stack's name, or the path of a file from `laxity calibrate`. */
+  calibration?: string | undefined
+  /** KV cache size in tokens; with `tp` default: what fits beside the weights. */
   kvTokens?: number | undefined
   /** Largest number of running sequences; default 256. */
   maxSequences?: number | undefined
-  /** How the engine mixes prefill and decode; `prefill-first` is the default and the only mode so far. */
-  mode?: 'prefill-first' | undefined
+  /** How the engine mixes prefill and decode; default `prefill-first`. */
+  mode?: EngineMode | undefined
+  /** Mode `chunked`: tokens of an iteration's budget, decodes included; default 512. */
+  chunkTokens?: number | undefined
+  /** Mode `decode-share`: speed of decode beside a prefill, which gets the rest; steps of 0.001, default 0.5. */
+  decodeShare?: number | undefined
   /** Only `unified` so far. */
   role?: 'unified' | 'prefill' | 'decode' | undefined
+  /** Prefix cache in GPU memory, tokens, beside the KV cache of running calls; default 0 = none. */
+  prefixCacheTokens?: number | undefined
+  /** Slower tiers, the fastest first: what falls out of one goes to the next, and costs its time to come back. */
+  prefixCacheTiers?: { tokens: number; msPerToken: number }[] | undefined
 }
 
 /** A cluster as its JSON file describes it (`schemas/cluster.schema.json`). */
@@ -48,5 +79,8 @@ export interface ClusterConfig {
   $schema?: string | undefined
   name?: string | undefined
   latencies?: Record<string, LatencyConfig> | undefined
+  /** Your own GPUs and models by id, for instances with `tp`. */
+  gpus?: HardwareConfig['gpus']
+  models?: HardwareConfig['models']
   instances: InstanceConfig[]
 }

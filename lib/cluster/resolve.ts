@@ -1,8 +1,11 @@
+import type { Coverage } from '../model/profile.ts'
 import type { NativeLatency } from '../native.ts'
-import type { ClusterConfig, LatencyConfig } from './config.ts'
+import type { Modelled } from './calibrated.ts'
+import type { ClusterConfig, InstanceConfig, LatencyConfig, ProfileLatency } from './config.ts'
 import { findGpu } from './gpus.ts'
+import { type ModeFields, modeFields } from './modes.ts'
 
-export interface ResolvedInstance {
+export interface ResolvedInstance extends Readonly<ModeFields> {
   /** For tables and results: the GPU's or latency's name. */
   readonly label: string
   /** Index into `latencies`. */
@@ -11,7 +14,10 @@ export interface ResolvedInstance {
   readonly model: string | undefined
   readonly kvTokens: number
   readonly maxSequences: number
-  readonly mode: 'prefill-first'
+  /** Tiers, GPU memory first; empty = no prefix cache. */
+  readonly prefixCache: readonly { tokens: number; msPerToken: number }[]
+  /** How far its measured profile reaches; undefined where it has none. */
+  readonly coverage?: Coverage
 }
 
 /** A checked cluster with every default filled in and every `count` written out. */
@@ -23,38 +29,66 @@ export interface ResolvedCluster {
 
 const DEFAULT_SEQUENCES = 256
 
-/** `config` must have passed checkCluster. */
-export function resolveCluster(config: ClusterConfig, defaultName: string): ResolvedCluster {
+/** `config` must have passed checkCluster; `modelled`: the instances, by position, whose latency is no constant. */
+export function resolveCluster(
+  config: ClusterConfig,
+  defaultName: string,
+  modelled: ReadonlyMap<number, Modelled> = new Map(),
+): ResolvedCluster {
   const latencies: NativeLatency[] = []
   const index = new Map<string, number>()
-  const latencyOf = (key: string, latency: LatencyConfig): number => {
+  const latencyOf = (key: string, latency: () => NativeLatency): number => {
     const known = index.get(key)
     if (known !== undefined) return known
     index.set(key, latencies.length)
-    return latencies.push(toNative(latency)) - 1
+    return latencies.push(latency()) - 1
   }
 
   const instances: ResolvedInstance[] = []
-  for (const entry of config.instances) {
+  for (const [position, entry] of config.instances.entries()) {
+    const model = modelled.get(position)
+    if (model !== undefined) {
+      const { label, coverage } = model
+      const key = model.latency.kind === 'roofline' ? JSON.stringify(model.latency) : `id ${entry.latency}`
+      const instance: ResolvedInstance = {
+        label,
+        latency: latencyOf(key, () => model.latency),
+        model: entry.model,
+        kvTokens: model.kvTokens ?? entry.kvTokens!,
+        maxSequences: entry.maxSequences ?? DEFAULT_SEQUENCES,
+        ...modeFields(entry.mode, entry.chunkTokens, entry.decodeShare),
+        prefixCache: prefixCache(entry),
+        ...(coverage !== undefined && { coverage }),
+      }
+      for (let n = 0; n < (entry.count ?? 1); n++) instances.push(instance)
+      continue
+    }
     const gpu = entry.gpu === undefined ? undefined : findGpu(entry.gpu)!
     const id = entry.latency
     const latency = gpu
-      ? latencyOf(`gpu ${gpu.label}`, gpu.latency)
-      : latencyOf(`id ${id}`, config.latencies![id!]!)
+      ? latencyOf(`gpu ${gpu.label}`, () => toNative(gpu.latency))
+      : latencyOf(`id ${id}`, () => toNative(config.latencies![id!] as Given))
     const instance: ResolvedInstance = {
       label: gpu?.label ?? id!,
       latency,
       model: entry.model,
       kvTokens: entry.kvTokens ?? gpu!.kvTokens,
       maxSequences: entry.maxSequences ?? gpu?.maxSequences ?? DEFAULT_SEQUENCES,
-      mode: entry.mode ?? 'prefill-first',
+      ...modeFields(entry.mode, entry.chunkTokens, entry.decodeShare),
+      prefixCache: prefixCache(entry),
     }
     for (let n = 0; n < (entry.count ?? 1); n++) instances.push(instance)
   }
   return { name: config.name ?? defaultName, latencies, instances }
 }
 
-function toNative(latency: LatencyConfig): NativeLatency {
+function prefixCache({ prefixCacheTokens = 0, prefixCacheTiers = [] }: InstanceConfig) {
+  return prefixCacheTokens === 0 ? [] : [{ tokens: prefixCacheTokens, msPerToken: 0 }, ...prefixCacheTiers]
+}
+
+type Given = Exclude<LatencyConfig, ProfileLatency>
+
+function toNative(latency: Given): NativeLatency {
   const decode = {
     decodeBaseMs: latency.decodeBaseMs,
     decodePerSequenceMs: latency.decodePerSequenceMs ?? 0,

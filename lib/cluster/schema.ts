@@ -1,6 +1,8 @@
 import { z } from 'zod'
+import { hardwareFields } from '../model/schema.ts'
 import type { ClusterConfig } from './config.ts'
 import { LIMITS } from './limits.ts'
+import { ENGINE_MODES } from './modes.ts'
 
 // Every message is the X of "Expected X for `field`": problems.ts of this folder completes the sentence.
 
@@ -39,16 +41,72 @@ const table = z.strictObject(
   'an object',
 )
 
+const prefixTier = z.strictObject(
+  {
+    tokens: whole(1, LIMITS.prefixTokens).describe('Its size in tokens.'),
+    msPerToken: slopeMs.describe('Time to load a token from it, ms.'),
+  },
+  'an object',
+)
+
+const profile = z.strictObject(
+  {
+    kind: z.literal('profile'),
+    csv: text('the path of a CSV').describe('batch,context,newTokens,ms; relative to this file.'),
+    extrapolate: z
+      .boolean('true or false')
+      .optional()
+      .describe('Go beyond what was measured; default false.'),
+  },
+  'an object',
+)
+
+const precision = z.enum(['bf16', 'fp8'], '"bf16" or "fp8"').optional()
+
 const instance = z.strictObject(
   {
-    gpu: text('the name of a GPU').optional().describe('A built-in GPU: a100, a6000, l40s (any case).'),
+    gpu: text('the name of a GPU')
+      .optional()
+      .describe(
+        'Without tp: a GPU with built-in constants, a100, a6000, l40s (any case). With tp: one of the calibrated model.',
+      ),
     latency: text('an id of `latencies`').optional().describe('Or an id of `latencies`.'),
     count: whole(1, LIMITS.instances).optional().describe('How many of this kind; default 1.'),
     model: text('a model name').optional().describe('The model it serves; optional when the trace uses one.'),
-    kvTokens: whole(1, LIMITS.kvTokens).optional().describe('KV cache in tokens; required with `latency`.'),
+    kvTokens: whole(1, LIMITS.kvTokens)
+      .optional()
+      .describe('KV cache in tokens; required with `latency`; with `tp` default: what fits.'),
     maxSequences: whole(1, LIMITS.sequences).optional().describe('Running sequences; default 256.'),
-    mode: z.literal('prefill-first', '"prefill-first"').optional(),
+    mode: z
+      .enum(ENGINE_MODES, '"prefill-first", "chunked" or "decode-share"')
+      .optional()
+      .describe('How the engine mixes prefill and decode; default prefill-first.'),
+    chunkTokens: whole(1, LIMITS.chunkTokens)
+      .optional()
+      .describe('Mode chunked: tokens of an iteration, decodes included; default 512.'),
+    decodeShare: number(LIMITS.leastDecodeShare, LIMITS.mostDecodeShare)
+      .optional()
+      .describe('Mode decode-share: speed of decode beside a prefill, in steps of 0.001; default 0.5.'),
     role: z.enum(['unified', 'prefill', 'decode'], '"unified", "prefill" or "decode"').optional(),
+    prefixCacheTokens: whole(0, LIMITS.prefixTokens)
+      .optional()
+      .describe('Prefix cache in GPU memory, tokens, beside the KV cache; default 0 = none.'),
+    prefixCacheTiers: z
+      .array(prefixTier, `an array of at most ${LIMITS.prefixTiers} { tokens, msPerToken }`)
+      .max(LIMITS.prefixTiers, `an array of at most ${LIMITS.prefixTiers} { tokens, msPerToken }`)
+      .optional()
+      .describe('Slower tiers that take what falls out of GPU memory, the fastest first.'),
+    tp: z
+      .int('1, 2, 4 or 8')
+      .min(1, '1, 2, 4 or 8')
+      .max(8, '1, 2, 4 or 8')
+      .optional()
+      .describe('Tensor parallelism: the latency is then estimated for `model` on `gpu`.'),
+    precision: precision.describe('Of the weights, with `tp`; default bf16.'),
+    kvPrecision: precision.describe('Of the KV cache, with `tp`; default bf16.'),
+    calibration: text("a stack's name or a path")
+      .optional()
+      .describe('With `tp`: default, vllm, trtllm, sglang, none, or the path of a calibration file.'),
   },
   'an object',
 )
@@ -59,9 +117,10 @@ export const clusterSchema = z.strictObject(
     $schema: z.string('a string').optional(),
     name: text('a name').optional().describe('Shown in results; default: the name of the file.'),
     latencies: z
-      .record(z.string(), z.discriminatedUnion('kind', [constants, table]), 'an object')
+      .record(z.string(), z.discriminatedUnion('kind', [constants, table, profile]), 'an object')
       .optional()
       .describe('Latency models by id.'),
+    ...hardwareFields,
     instances: z.array(instance, 'an array').min(1, 'at least one instance'),
   },
   'an object',

@@ -1,7 +1,8 @@
 import type { SimulationResult } from '../simulator/result.ts'
 import { policyLine } from './sweep-report.ts'
 import { table } from './table.ts'
-import { count, duration, significant } from './units.ts'
+import { tenantTable } from './tenant-table.ts'
+import { count, duration, percent, significant } from './units.ts'
 
 /** A simulation for people. */
 export function simulationReport(
@@ -9,6 +10,7 @@ export function simulationReport(
   show: { perWorkflow: boolean; mix: boolean },
 ): string {
   const parts = [heading(result), metricTable(result)]
+  if (result.fairness !== undefined) parts.push(tenantTable(result.tenants, result.fairness))
   if (show.mix) parts.push(mixTable(result))
   if (show.perWorkflow) parts.push(workflowTable(result))
   parts.push(`Simulated in ${duration(result.timing.cpuMs)}.`)
@@ -21,7 +23,7 @@ function heading(result: SimulationResult): string {
   return `${trace.source}: ${size}, on ${cluster.name}\n${policyLine(result)}`
 }
 
-function metricTable({ metrics, counts }: SimulationResult): string {
+function metricTable({ metrics, counts, cache }: SimulationResult): string {
   const rows = [
     ['mean latency', duration(metrics.meanMs)],
     ['P50', duration(metrics.p50Ms)],
@@ -33,7 +35,12 @@ function metricTable({ metrics, counts }: SimulationResult): string {
     ['completed', `${count(counts.completed)} of ${count(counts.workflows)}`],
   ]
   if (counts.rejected > 0) rows.push(['rejected calls', count(counts.rejected)])
-  if (counts.evictions > 0) rows.push(['evictions', count(counts.evictions)])
+  const evictions = counts.evictions + counts.hiddenEvictions
+  if (evictions > 0) rows.push(['evictions', count(evictions)])
+  if (cache !== undefined) {
+    rows.push(['prefix cache, tokens', percent(cache.hitRate)])
+    rows.push(['prefix cache, calls', `${count(cache.hits)} of ${count(cache.hits + cache.misses)}`])
+  }
   return table(['metric', 'value'], rows)
 }
 

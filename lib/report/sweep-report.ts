@@ -1,25 +1,33 @@
+import { arrivalsText } from '../simulator/read-arrivals.ts'
 import { objectiveName } from '../tuning/objective.ts'
 import type { SweepPoint, SweepResult } from '../tuning/sweep.ts'
 import { chart } from './chart.ts'
 import { table } from './table.ts'
+import { tenantTable } from './tenant-table.ts'
 import { count, duration, percent, significant } from './units.ts'
 
 /** A sweep for people: what was simulated, a row per alpha, the curve of the objective, the choice. */
 export function sweepReport(result: SweepResult): string {
   const best = result.points.findIndex((point) => point.alpha === result.best.alpha)
   const objective = objectiveOf(result)
-  const curve = chart({
-    x: result.points.map((point) => point.alpha),
-    y: result.points.map(objective.value),
-    marked: best,
-    format: objective.format,
-    xName: 'alpha',
-    yName: objective.title,
-  })
+  // A line over what was eliminated would show what was not measured.
+  const curve =
+    result.eliminated.length > 0
+      ? ''
+      : chart({
+          x: result.points.map((point) => point.alpha),
+          y: result.points.map(objective.value),
+          marked: best,
+          format: objective.format,
+          xName: 'alpha',
+          yName: objective.title,
+        })
   const parts = [
     heading(result),
     pointTable(result),
+    eliminatedText(result),
     curve,
+    bestTenants(result.points[best]!),
     verdict(result, objective.format(objective.value(result.points[best]!))),
   ]
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`
@@ -27,12 +35,17 @@ export function sweepReport(result: SweepResult): string {
 
 /** What was assumed: results are comparable only where this line agrees. */
 export function policyLine(
-  result: Pick<SweepResult, 'policy' | 'knowledge' | 'feedback' | 'arrivals' | 'rate'>,
+  result: Pick<
+    SweepResult,
+    'policy' | 'knowledge' | 'feedback' | 'arrivals' | 'rate' | 'arrivalShape' | 'error'
+  >,
 ): string {
-  const { policy, knowledge, feedback, arrivals, rate } = result
+  const { policy, knowledge, feedback, arrivals, rate, error } = result
   const { order, placement, binding } = policy
-  const traffic = rate === undefined ? 'recorded arrivals' : `${arrivals} arrivals at ${rate}/s`
-  return `${order} × ${placement} × ${binding}, knowledge ${knowledge}, feedback ${feedback}, ${traffic}`
+  const traffic =
+    rate === undefined ? 'recorded arrivals' : `${arrivalsText(arrivals, result.arrivalShape)} at ${rate}/s`
+  const wrong = error === undefined ? '' : `, errors ${error}`
+  return `${order} × ${placement} × ${binding}, knowledge ${knowledge}, feedback ${feedback}, ${traffic}${wrong}`
 }
 
 function heading(result: SweepResult): string {
@@ -59,19 +72,39 @@ function pointTable({ points, best }: SweepResult): string {
   return table(['alpha', 'P95', '95 % interval', 'P99', 'mean', 'SLO95', 'workflows/s', ''], rows)
 }
 
-function verdict({ best, points, replications, timing, trace }: SweepResult, value: string): string {
+function eliminatedText({ eliminated }: SweepResult): string {
+  const rounds = [...new Set(eliminated.map(({ round }) => round))]
+  const lines = rounds.map((round) => {
+    const gone = eliminated.filter((arm) => arm.round === round)
+    const { replications } = gone[0]!
+    const after = `${count(replications)} replication${replications > 1 ? 's' : ''}`
+    return `Eliminated in round ${round}, after ${after}: ${gone.map(({ alpha }) => alpha).join(', ')}.`
+  })
+  return lines.join('\n')
+}
+
+function bestTenants({ alpha, tenants, fairness }: SweepPoint): string {
+  if (tenants === undefined || fairness === undefined) return ''
+  return `Tenants at alpha ${alpha}:\n${tenantTable(tenants, fairness)}`
+}
+
+function verdict(
+  { best, points, eliminated, replications, runs, timing, trace }: SweepResult,
+  value: string,
+): string {
   const equals =
     replications < 2
       ? 'one replication tells no alpha from another'
       : best.indistinguishable.length === 0
         ? 'better than every other alpha (paired 95 % intervals)'
         : `not distinguishable from it: ${best.indistinguishable.join(', ')}`
-  const runs = points.length * replications
   const where =
     timing.workers === 0 ? 'in one thread' : `on ${timing.workers} worker${timing.workers > 1 ? 's' : ''}`
+  const grid = (points.length + eliminated.length) * replications
+  const saved = runs < grid ? ` (the grid: ${count(grid)})` : ''
   const rate =
     timing.cpuMs > 0 ? `, ${significant(timing.simulatedCalls / timing.cpuMs / 1000)} M calls/s per core` : ''
-  const cost = `${count(runs)} runs of ${count(trace.calls)} calls in ${duration(timing.sweepMs)} ${where}${rate}`
+  const cost = `${count(runs)} runs${saved} of ${count(trace.calls)} calls in ${duration(timing.sweepMs)} ${where}${rate}`
   return `Best alpha: ${best.alpha} (${value}); ${equals}.\n${cost}.`
 }
 

@@ -22,10 +22,16 @@ interface Kind {
 }
 
 const layout = native.eventLayout
-/** Fields that records did without at first: left out means 0. */
-const OPTIONAL = new Set(['adapter', 'adapters'])
 const T_OFFSET = 0
 const KIND_OFFSET = 8
+
+/** Fields that logs and callers may leave out. */
+const DEFAULTS: Readonly<Record<string, Integer>> = {
+  adapter: 0,
+  adapters: 0,
+  cachedLoadUs0: 0,
+  cachedLoadUs1: 0,
+}
 
 export const RECORD_BYTES = layout.recordBytes
 
@@ -136,11 +142,11 @@ export function encodeRecord(view: DataView, at: number, object: EventObject): s
     kind.name === 'moreParents' ? layout.moreParents : kind.name === 'reveal' ? layout.inlineParents : 0
   if (!Array.isArray(parents) || parents.length > room) return `at most ${room} parents`
   for (const field of kind.fields) {
+    const given = object[field.name === 'kind' ? 'decision' : field.name]
     const value =
       field.name === 'parentCount' || (kind.name === 'moreParents' && field.name === 'count')
         ? parents.length
-        : (object[field.name === 'kind' ? 'decision' : field.name] ??
-          (OPTIONAL.has(field.name) ? 0 : undefined))
+        : (given ?? DEFAULTS[field.name])
     if (field.type === 'f64' ? typeof value !== 'number' : !isInteger(value))
       return `expected a number for \`${field.name}\``
     setField(view, at + field.offset, field.type, value as Integer)

@@ -1,6 +1,7 @@
 import { LaxityError } from '../errors.ts'
 import { native } from '../native.ts'
 import { type EventLog, readLog } from './log.ts'
+import { JAVASCRIPT_PLACEMENT, type PlacementFunction } from './placement.ts'
 import { kindAt, RECORD_BYTES } from './records.ts'
 import { RingScheduler } from './ring.ts'
 
@@ -13,12 +14,21 @@ export interface ReplayResult {
   firstMismatch?: number
 }
 
+export interface ReplayOptions {
+  /** The function of a run whose placement was one. */
+  placement?: PlacementFunction
+}
+
 /** Feeds a log's events through the ring, decides at every mark, and compares each decision byte for byte. */
-export function replay({ header, records, truncated }: EventLog, place = 'log'): ReplayResult {
+export function replay(
+  { header, records, truncated }: EventLog,
+  place = 'log',
+  options: ReplayOptions = {},
+): ReplayResult {
   const view = new DataView(records.buffer, records.byteOffset, records.byteLength)
   const decisionOffset = RECORD_BYTES - 112
   const decisionBytes = native.eventLayout.decisionBytes
-  const scheduler = create({ header, records }, place)
+  const scheduler = create({ header, records }, place, options)
   const result: ReplayResult = { decisions: 0, matched: 0 }
   let made = new Uint8Array(0)
   let next = 0
@@ -46,6 +56,8 @@ export function replay({ header, records, truncated }: EventLog, place = 'log'):
       if (scheduler.pending === 0) scheduler.push({ t: view.getBigInt64(at, true), kind: 'timer' })
       made = Uint8Array.from(scheduler.decide())
       if (scheduler.refusals.length > 0) {
+        // After another decision the logged events need not fit any more.
+        if (result.firstMismatch !== undefined) return result
         const reason = native.statusReasons[scheduler.refusals[1]!]
         throw new LaxityError(
           'ERR_LAXITY_LOG',
@@ -68,7 +80,8 @@ export async function replayLog(path: string): Promise<ReplayResult> {
 }
 
 /** The ring must hold the events of the largest batch between two decides. */
-function create({ header, records }: EventLog, place: string): RingScheduler {
+function create({ header, records }: EventLog, place: string, options: ReplayOptions): RingScheduler {
+  const placement = options.placement ?? header.run.placement
   const view = new DataView(records.buffer, records.byteOffset, records.byteLength)
   let largest = 1
   let batch = 0
@@ -77,8 +90,13 @@ function create({ header, records }: EventLog, place: string): RingScheduler {
     if (batch > largest) largest = batch
   }
   const { run, cluster } = header
+  if (placement === JAVASCRIPT_PLACEMENT) {
+    const message = 'The run placed its calls by a JavaScript function: give it to `replay` again'
+    throw new LaxityError('ERR_LAXITY_LOG', message, `${place}:1`)
+  }
   try {
-    return new RingScheduler({ ...run, latencies: cluster.latencies, templates: cluster.templates }, largest)
+    const { latencies, templates } = cluster
+    return new RingScheduler({ ...run, placement, latencies, templates }, largest)
   } catch (cause) {
     throw new LaxityError(
       'ERR_LAXITY_LOG',

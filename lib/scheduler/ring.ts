@@ -1,5 +1,8 @@
 import { type NativeScheduler, type NativeSchedulerConfig, native } from '../native.ts'
+import { guardPlacement, placementError } from './placement.ts'
 import { type EventObject, encodeRecord, RECORD_BYTES } from './records.ts'
+
+const PLACEMENT_FAILED = -3
 
 /**
  * The scheduler behind its ring: the minimal driver. Events are written as records into shared memory, one `decide`
@@ -11,12 +14,17 @@ export class RingScheduler {
   readonly #view: DataView
   readonly #capacity: number
 
-  /** @param capacity events that fit between two decides */
+  /**
+   * @param config `placement` may be a function, called inside `decide`
+   * @param capacity events that fit between two decides
+   */
   constructor(config: NativeSchedulerConfig, capacity = 4096) {
     this.#capacity = capacity
     this.#bytes = new Uint8Array(new SharedArrayBuffer((capacity + 1) * RECORD_BYTES))
     this.#view = new DataView(this.#bytes.buffer)
-    this.#native = new native.Scheduler(config, this.#bytes)
+    const { placement } = config
+    const policy = typeof placement === 'function' ? { placement: guardPlacement(placement) } : {}
+    this.#native = new native.Scheduler({ ...config, ...policy }, this.#bytes)
   }
 
   get pending(): number {
@@ -38,10 +46,21 @@ export class RingScheduler {
     this.#commit()
   }
 
-  /** Applies what was written and decides. The decisions stay valid until the next call. */
+  /**
+   * Applies what was written and decides. The decisions stay valid until the next call.
+   *
+   * @throws LaxityError ERR_LAXITY_PLACEMENT where a placement function failed. The events are applied, `decisions`
+   * holds what was decided before it, its call waits as it did, and the next decide with an event asks again.
+   */
   decide(): Uint8Array {
     const made = this.#native.decide()
+    if (made === PLACEMENT_FAILED) throw placementError(this.#native.placementFailure)
     return made < 0 ? new Uint8Array(0) : this.#native.decisions
+  }
+
+  /** Decisions of the last decide, also of one that threw. */
+  get decisions(): Uint8Array {
+    return this.#native.decisions
   }
 
   /** (record number, status) pairs of the events that the last decide refused. */

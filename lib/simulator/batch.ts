@@ -13,6 +13,7 @@ import type { Progress } from './options.ts'
 import { defaultWorkers, leasePool } from './pool.ts'
 import type { Prepared } from './prepare.ts'
 import { abortedError, batchError } from './status.ts'
+import { readTenants, TENANT_COLUMNS, type TenantMetrics } from './tenants.ts'
 
 /** Cost of a simulated call, for choosing where a batch runs; results never depend on it. */
 const MS_PER_CALL = 0.0004
@@ -40,6 +41,8 @@ export interface BatchResult {
   /** Attainment of a run at scale number `scale`. */
   attainment(run: number, scale: number): number
   value(run: number, column: Column): number
+  /** By tenant; empty where there is but one. */
+  tenants(run: number): TenantMetrics[]
 }
 
 let setups = 0
@@ -50,9 +53,12 @@ export async function runBatch(prepared: Prepared, options: BatchOptions): Promi
   const { variants, scales, signal } = options
   const runs = variants.length
   const runMs = trace.calls * MS_PER_CALL
-  const workers = options.workers ?? (runMs * runs < INLINE_MS ? 0 : defaultWorkers())
+  // A function cannot go to another thread.
+  const here = typeof prepared.run.placement === 'function'
+  const workers = here ? 0 : (options.workers ?? (runMs * runs < INLINE_MS ? 0 : defaultWorkers()))
 
   const width = COLUMNS.length
+  const tenantWidth = prepared.tenants.length > 1 ? prepared.tenants.length * TENANT_COLUMNS.length : 0
   const chunk: Chunk = {
     setup: { id: ++setups, columns: trace.columns, cluster: prepared.nativeCluster },
     base: prepared.run,
@@ -64,6 +70,7 @@ export async function runBatch(prepared: Prepared, options: BatchOptions): Promi
     finished: sharedInts(1),
     ...(options.outputs && { outputs: options.outputs }),
     ...(options.record && { record: true }),
+    ...(tenantWidth > 0 && { tenantWidth, tenants: sharedDoubles(runs * tenantWidth) }),
   }
   const fail = (answer: ChunkResult): Error => {
     if (signal?.aborted || answer.status === CANCELLED) return abortedError(signal)
@@ -81,6 +88,10 @@ export async function runBatch(prepared: Prepared, options: BatchOptions): Promi
     log,
     attainment: (run, scale) => chunk.attainment[run * scales.length + scale]!,
     value: (run, column) => chunk.rows[run * width + COLUMNS.indexOf(column)]!,
+    tenants: (run) => {
+      const rows = chunk.tenants?.subarray(run * tenantWidth, (run + 1) * tenantWidth)
+      return rows === undefined ? [] : readTenants(rows, prepared.tenants)
+    },
   }
 }
 
@@ -97,16 +108,23 @@ async function inline(
   const cache: Cache = {}
   let log: Uint8Array | undefined
   let turn = performance.now()
-  for (const variant of chunk.variants) {
-    const answer = runVariant(native, cache, chunk, variant)
-    if (answer.status !== 0) throw fail(answer)
-    log = answer.log
-    const now = performance.now()
-    if (now - turn < CHUNK_MS) continue
-    await new Promise((resolve) => setImmediate(resolve))
-    turn = performance.now()
-    if (signal?.aborted) throw abortedError(signal)
-    report([])
+  // Only a placement function can abort while a run has this thread.
+  const stop = () => Atomics.store(chunk.control, 0, 1)
+  signal?.addEventListener('abort', stop, { once: true })
+  try {
+    for (const variant of chunk.variants) {
+      const answer = runVariant(native, cache, chunk, variant)
+      if (answer.status !== 0) throw fail(answer)
+      log = answer.log
+      const now = performance.now()
+      if (now - turn < CHUNK_MS) continue
+      await new Promise((resolve) => setImmediate(resolve))
+      turn = performance.now()
+      if (signal?.aborted) throw abortedError(signal)
+      report([])
+    }
+  } finally {
+    signal?.removeEventListener('abort', stop)
   }
   return log
 }

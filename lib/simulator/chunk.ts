@@ -6,6 +6,7 @@ import type {
   NativeSimulator,
   TraceColumns,
 } from '../native.ts'
+import type { PlacementFailure } from '../scheduler/placement.ts'
 
 /** Trace and cluster as a thread binds them: once per id. */
 export interface Setup {
@@ -42,6 +43,10 @@ export interface Chunk {
   finished: Int32Array
   /** Further columns of a batch of one run. */
   outputs?: NativeOutputs
+  /** [runs × tenants × TENANT_COLUMNS], where the trace has several tenants. */
+  tenants?: Float64Array
+  /** Numbers of one run in `tenants`. */
+  tenantWidth?: number
   /** Record the log (a batch of one run). */
   record?: boolean
 }
@@ -54,6 +59,8 @@ export interface ChunkResult {
   message?: string
   badRow?: { status: number; workflow: number; call: number }
   log?: Uint8Array
+  /** Why a placement function ended the run. */
+  placementFailure?: PlacementFailure | null
 }
 
 export const THROWN = -1
@@ -77,6 +84,14 @@ export const COLUMNS = [
   'sloScale95',
   'throughputPerS',
   'cpuMs',
+  'hiddenEvictions',
+  'cacheHits',
+  'cacheMisses',
+  'cacheStale',
+  'cachePromptTokens',
+  'cacheSharedTokens',
+  'cacheFoundTokens',
+  'cacheLoadedTokens',
 ] as const
 
 export type Column = (typeof COLUMNS)[number]
@@ -129,6 +144,9 @@ function tryVariant(native: NativeAddon, cache: Cache, chunk: Chunk, variant: Va
   const outputs: NativeOutputs = { ...chunk.outputs, control }
   if (scales.length > 0) Object.assign(outputs, { scales, attainment: curve })
 
+  const width = chunk.tenantWidth ?? 0
+  if (chunk.tenants !== undefined) outputs.tenants = chunk.tenants.subarray(row * width, (row + 1) * width)
+
   const answer: ChunkResult = { status: 0 }
   let result: ReturnType<NativeSimulator['run']>
   if (chunk.record) {
@@ -139,6 +157,7 @@ function tryVariant(native: NativeAddon, cache: Cache, chunk: Chunk, variant: Va
     result = simulator.run(run, outputs)
   }
   answer.status = result.status
+  if (result.placementFailure !== undefined) answer.placementFailure = result.placementFailure
   for (const [column, name] of COLUMNS.entries()) rows[row * COLUMNS.length + column] = result[name]
   Atomics.add(finished, 0, 1)
   return answer

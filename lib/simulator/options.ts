@@ -1,7 +1,11 @@
 import type { ClusterConfig } from '../cluster/config.ts'
-import type { Arrivals, Binding, Feedback, Knowledge } from '../native.ts'
+import type { EngineMode } from '../cluster/modes.ts'
+import type { Arrivals, Binding, Feedback, Knowledge, RateStep } from '../native.ts'
+import type { PlacementFunction } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { Policy } from './policies.ts'
+import type { PredictionErrorOptions } from './prediction-error.ts'
+import type { TenantOptions, TenantSplit } from './read-tenants.ts'
 
 export interface Progress {
   doneRuns: number
@@ -21,8 +25,11 @@ export interface RunOptions {
   policy?: string | (Omit<Policy, 'binding'> & { binding?: Binding | undefined }) | undefined
   /** Default `urgency`. */
   order?: string | undefined
-  /** Default `workload-balanced`. */
-  placement?: string | undefined
+  /**
+   * Default `workload-balanced`. A function is called for every call to place, in this thread: the run then uses no
+   * worker, whatever `workers` says. Its failure is ERR_LAXITY_PLACEMENT.
+   */
+  placement?: string | PlacementFunction | undefined
   /** Default `at-reveal`; `at-credit` for placements with one shared queue. */
   binding?: Binding | undefined
   /** Scale of HexGen-Flow's queue term, s²; default: the square of the template's mean stage time, else of the calls seen so far. */
@@ -30,9 +37,28 @@ export interface RunOptions {
   /** Further parameters of order and placement by name. */
   parameters?: Record<string, number> | undefined
   /** Engine mode of every instance; default: each instance's own. */
-  mode?: 'prefill-first' | undefined
+  mode?: EngineMode | undefined
+  /** Budget of every instance in mode `chunked`, tokens; default: each instance's own, 512 where it has none. */
+  chunkTokens?: number | undefined
+  /** Decode share of every instance in mode `decode-share`, 0.001 to 0.999; default: each instance's own, else 0.5. */
+  decodeShare?: number | undefined
+  /**
+   * Tokens of each instance's prefix cache in GPU memory, instead of the cluster's own `prefixCacheTokens`; 0 = no
+   * prefix caches at all. Slower tiers stay those of the cluster.
+   */
+  prefixCache?: number | undefined
+  /**
+   * Errors of the scheduler's predictions, as parts or as text (`length=lognormal:0.4,time=gpu:0.2,batch=0.5`); none by
+   * default. With knowledge `oracle` lengths stay true.
+   */
+  error?: string | PredictionErrorOptions | undefined
   /** What the scheduler is told of the future. Default `template` where the trace ships one, else `online`. */
   knowledge?: Knowledge | undefined
+  /**
+   * What the trace's stage template expects: the mean workflow (default), or the most it may do, of which budgets give
+   * back what did not happen. SLOs are derived from the mean one in either case.
+   */
+  template?: 'mean' | 'pessimistic' | undefined
   /** Default `boundary`. */
   feedback?: Feedback | undefined
   /** Leases beyond the engine's room; default 0 with `boundary`, 1 with `lease`. */
@@ -49,6 +75,13 @@ export interface RunOptions {
   seed?: number | undefined
   /** Permutes ties between equal instances; 0 (default) keeps their order. */
   tieSeed?: number | undefined
+  /** Seed of placements that draw, as `power-of-two`; default 1. */
+  placementSeed?: number | undefined
+  /**
+   * Lets an instance with room take a waiting call of another queue where that saves more than `migrateMs` (a parameter,
+   * 500 by default; `migrateCandidates`, 8, bounds the search in each queue). At-reveal only; default false.
+   */
+  migrate?: boolean | undefined
   /** Emulates quirks of the authors' simulator; default `none`. */
   compat?: 'none' | 'hexgen' | 'hexgen-ticks' | undefined
   /** Checks the conservation laws at every event (slow). */
@@ -59,6 +92,24 @@ export interface RunOptions {
   signal?: AbortSignal | undefined
   /** Called at most about ten times a second. */
   onProgress?: ((progress: Progress) => void) | undefined
+  /** With arrivals `gamma`: coefficient of variation of the gaps, 0.01 to 100; default 2. */
+  cv?: number | undefined
+  /** With arrivals `bursts`: mean workflows per burst (geometric, Poisson bursts), 1 to 10⁶; default 20. */
+  burstSize?: number | undefined
+  /** With arrivals `bursts`: time between the workflows of one burst, 0 to 10⁹ ms; default 60. */
+  burstGapMs?: number | undefined
+  /** Generated arrivals come at `factor` times the rate from `fromMs` on and for `lengthMs`; or `fromMs:lengthMs:factor`. */
+  rateStep?: RateStep | string | undefined
+  /** Tenants and their SLO scales, as a list or as `name=scale@share,…`; default: those of the trace, with `sloScale`. */
+  tenants?: readonly TenantOptions[] | string | undefined
+  /** Default `trace` where the trace names several tenants and no share is given, else `blocks`. */
+  tenantSplit?: TenantSplit | undefined
+  /** `calibrated`: built-in GPUs take the calibrated roofline instead of their constants; default `constants`. */
+  latency?: 'constants' | 'calibrated' | undefined
+  /** Model, GPU and tensor parallelism of every instance that has a GPU, by the ids of the calibrated roofline. */
+  model?: string | undefined
+  gpu?: string | undefined
+  tp?: number | undefined
 }
 
 export interface SimulateOptions extends RunOptions {
@@ -82,7 +133,10 @@ const RUN_KEYS = [
   'beta',
   'parameters',
   'mode',
+  'chunkTokens',
+  'decodeShare',
   'knowledge',
+  'template',
   'feedback',
   'lookahead',
   'arrivals',
@@ -91,11 +145,25 @@ const RUN_KEYS = [
   'sloBase',
   'seed',
   'tieSeed',
+  'placementSeed',
+  'migrate',
   'compat',
   'laws',
   'workers',
   'signal',
   'onProgress',
+  'cv',
+  'burstSize',
+  'burstGapMs',
+  'rateStep',
+  'tenants',
+  'tenantSplit',
+  'prefixCache',
+  'error',
+  'latency',
+  'model',
+  'gpu',
+  'tp',
 ] as const satisfies readonly (keyof RunOptions)[]
 
 export const SIMULATE_KEYS: readonly string[] = [

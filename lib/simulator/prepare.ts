@@ -1,13 +1,19 @@
 import { bindCluster, checkFits } from '../cluster/bind.ts'
 import type { ClusterConfig } from '../cluster/config.ts'
 import { loadCluster } from '../cluster/load.ts'
+import { type EngineMode, modeFields } from '../cluster/modes.ts'
+import type { LatencyOverrides } from '../cluster/overrides.ts'
 import type { ResolvedCluster } from '../cluster/resolve.ts'
 import { LaxityError } from '../errors.ts'
 import type { NativeAddon, NativeCluster, NativeRun } from '../native.ts'
+import { guardPlacement } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { RunOptions } from './options.ts'
-import type { CheckedOptions } from './read-options.ts'
+import { addStepProblem } from './read-arrivals.ts'
+import { type CheckedOptions, NOT_COMPAT } from './read-options.ts'
+import { assignTenants } from './read-tenants.ts'
 import { abortedError } from './status.ts'
+import type { TenantName } from './tenants.ts'
 import type { OptionReader } from './validate.ts'
 
 const DEFAULT_RATE = 0.5
@@ -20,6 +26,8 @@ export interface Prepared {
   nativeCluster: NativeCluster
   /** Replication 0, no alpha. */
   run: NativeRun
+  /** By tenant id. */
+  tenants: readonly TenantName[]
 }
 
 /**
@@ -37,22 +45,50 @@ export async function prepare(
   problems.throwIfAny()
   if (checked.signal?.aborted) throw abortedError(checked.signal)
 
-  const trace = await readTable(source!, checked.signal)
-  if (trace.workflows === 0 || trace.calls === 0) {
-    throw new LaxityError('ERR_LAXITY_EMPTY', 'The trace has no calls', trace.source)
+  const table = await readTable(source!, checked.signal)
+  if (table.workflows === 0 || table.calls === 0) {
+    throw new LaxityError('ERR_LAXITY_EMPTY', 'The trace has no calls', table.source)
   }
+  const { trace, tenants, scales } = assignTenants(reader, checked.tenants, table, checked.sloScale)
   const run = completeRun(reader, checked, trace)
+  if (scales !== undefined) run.tenantScales = scales
   let nativeCluster: NativeCluster | undefined
   try {
     nativeCluster = bindCluster(cluster!, trace)
-    if (checked.mode !== undefined)
-      for (const instance of nativeCluster.instances) instance.mode = checked.mode
+    overrideModes(reader, checked, nativeCluster)
+    if (checked.prefixCache !== undefined) setPrefixCaches(nativeCluster, checked.prefixCache)
+    if (checked.compat !== 'none' && nativeCluster.instances.some(({ prefixCache }) => prefixCache))
+      reader.add(`${NOT_COMPAT} prefix caches: set \`prefixCache\` to 0`, 'compat')
     checkFits(trace, nativeCluster, checked.compat !== 'none')
   } catch (error) {
     problems.absorb(error)
   }
   problems.throwIfAny()
-  return { native, trace, cluster: cluster!, nativeCluster: nativeCluster!, run }
+  return { native, trace, cluster: cluster!, nativeCluster: nativeCluster!, run, tenants }
+}
+
+/** Options that override what the instances say, and what goes with what. */
+function overrideModes(reader: OptionReader, checked: CheckedOptions, cluster: NativeCluster): void {
+  const { chunkTokens, decodeShare } = checked
+  for (const instance of cluster.instances) {
+    const own = instance.mode
+    const fields = modeFields(
+      checked.mode ?? own,
+      chunkTokens ?? (own === 'chunked' ? instance.chunkTokens : undefined),
+      decodeShare ?? (own === 'decode-share' ? instance.decodeShare / 1000 : undefined),
+    )
+    Object.assign(instance, fields)
+  }
+  const has = (mode: EngineMode) => cluster.instances.some((instance) => instance.mode === mode)
+  if (chunkTokens !== undefined && !has('chunked')) {
+    reader.add('`chunkTokens` needs engine mode "chunked", and no instance has it', 'chunkTokens')
+  }
+  if (decodeShare !== undefined && !has('decode-share')) {
+    reader.add('`decodeShare` needs engine mode "decode-share", and no instance has it', 'decodeShare')
+  }
+  if (checked.compat !== 'none' && (has('chunked') || has('decode-share'))) {
+    reader.add(`\`compat\` "${checked.compat}" needs engine mode "prefill-first"`, 'compat')
+  }
 }
 
 async function readCluster(reader: OptionReader): Promise<ResolvedCluster | undefined> {
@@ -61,12 +97,31 @@ async function readCluster(reader: OptionReader): Promise<ResolvedCluster | unde
     reader.wrong("a preset's name, a path or an object", 'cluster', given)
     return undefined
   }
+  const overrides = readOverrides(reader)
+  if (overrides === undefined) return undefined
   try {
-    return await loadCluster(given as string | ClusterConfig)
+    return await loadCluster(given as string | ClusterConfig, overrides)
   } catch (error) {
     reader.problems.absorb(error)
     return undefined
   }
+}
+
+/** Undefined where one of them is wrong. */
+function readOverrides(reader: OptionReader): LatencyOverrides | undefined {
+  const before = reader.problems.count
+  const latency = reader.oneOf('latency', ['constants', 'calibrated'] as const, undefined)
+  const tp = reader.number('tp', undefined, '1, 2, 4 or 8', (value) => [1, 2, 4, 8].includes(value))
+  const name = (option: 'model' | 'gpu'): string | undefined => {
+    const value = reader.raw(option)
+    if (value === undefined || (typeof value === 'string' && value !== '')) return value
+    reader.wrong('an id', option, value)
+    return undefined
+  }
+  const overrides = { latency, model: name('model'), gpu: name('gpu'), tp }
+  if (latency === 'constants' && (overrides.model ?? overrides.gpu ?? tp) !== undefined)
+    reader.add('`latency` "constants" knows no `model`, `gpu` or `tp`', 'latency')
+  return reader.problems.count === before ? overrides : undefined
 }
 
 type Source = RunOptions['trace']
@@ -97,27 +152,53 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
   if (knowledge === 'template' && !template) {
     reader.add('`knowledge` "template" needs a trace that ships a stage template', 'knowledge')
   }
+  const pessimistic = template && (trace.pessimisticTemplate?.length ?? 0) > 0
+  if (checked.template === 'pessimistic' && !pessimistic) {
+    reader.add(
+      '`template` "pessimistic" needs a trace that ships one: HexGen-Flow\'s and generated ones do',
+      'template',
+    )
+  }
   if (sloBase === 'template' && !template) {
     reader.add('`sloBase` "template" needs a trace that ships a stage template', 'sloBase')
   }
   if (arrivals === 'trace' && !recorded) {
     reader.add('`arrivals` "trace" needs a trace that records arrivals', 'arrivals')
   }
+  if (arrivals === 'trace' && checked.arrivals === undefined && checked.shape.rateStep !== undefined) {
+    addStepProblem(reader)
+  }
+  const { placementFunction } = checked
   return {
     ...policy,
+    ...(placementFunction && { placement: guardPlacement(placementFunction) }),
     feedback: checked.feedback,
     lookahead: checked.lookahead,
     knowledge,
+    template: checked.template,
     parameters: checked.parameters,
     arrivals,
     rate: rate ?? DEFAULT_RATE,
     seed: checked.seed,
     replication: 0,
     tieSeed: checked.tieSeed,
+    placementSeed: checked.placementSeed,
+    migrate: checked.migrate,
     sloScale: checked.sloScale,
     sloBase,
     compat: checked.compat,
     laws: checked.laws,
+    ...checked.shape,
+    ...(checked.error && { error: { ...checked.error.native, seed: checked.seed } }),
+  }
+}
+
+/** The first tier of every instance; the slower ones stay. */
+function setPrefixCaches({ instances }: NativeCluster, tokens: number): void {
+  for (const instance of instances) {
+    const slower = instance.prefixCache?.slice(1) ?? []
+    if (tokens === 0) delete instance.prefixCache
+    else instance.prefixCache = [{ tokens, msPerToken: 0 }, ...slower]
   }
 }
 

@@ -1,8 +1,14 @@
+import { LIMITS } from '../cluster/limits.ts'
+import { ENGINE_MODES, type EngineMode } from '../cluster/modes.ts'
 import { describe, quote } from '../errors.ts'
 import type { Arrivals, Binding, Feedback, Knowledge } from '../native.ts'
 import { hint } from '../report/near.ts'
+import { JAVASCRIPT_PLACEMENT, type PlacementFunction } from '../scheduler/placement.ts'
 import type { Progress } from './options.ts'
 import { defaultBinding, POLICY_PRESETS, type Policy } from './policies.ts'
+import { type CheckedError, readError } from './prediction-error.ts'
+import { ARRIVALS, type ArrivalShape, readArrivalShape } from './read-arrivals.ts'
+import { type CheckedTenants, readTenantOptions } from './read-tenants.ts'
 import type { OptionReader } from './validate.ts'
 
 /** Names that the core registers. */
@@ -15,10 +21,15 @@ export interface Registry {
 /** Checked options, before the trace is known: what depends on it may still be undefined. */
 export interface CheckedOptions {
   policy: Policy
+  /** What `policy.placement` stands for where it is a function. */
+  placementFunction: PlacementFunction | undefined
   /** Without alpha. */
   parameters: Record<string, number>
-  mode: 'prefill-first' | undefined
+  mode: EngineMode | undefined
+  chunkTokens: number | undefined
+  decodeShare: number | undefined
   knowledge: Knowledge | undefined
+  template: 'mean' | 'pessimistic'
   feedback: Feedback
   lookahead: number
   arrivals: Arrivals | undefined
@@ -27,11 +38,18 @@ export interface CheckedOptions {
   sloBase: 'template' | 'exclusive' | undefined
   seed: number
   tieSeed: number
+  placementSeed: number
+  migrate: boolean
   compat: 'none' | 'hexgen' | 'hexgen-ticks'
   laws: boolean
   workers: number | undefined
   signal: AbortSignal | undefined
   onProgress: ((progress: Progress) => void) | undefined
+  shape: ArrivalShape
+  tenants: CheckedTenants | undefined
+  /** Tokens; undefined = the cluster's own. */
+  prefixCache: number | undefined
+  error: CheckedError | undefined
 }
 
 const BINDINGS = ['at-reveal', 'at-credit'] as const
@@ -40,6 +58,10 @@ const MOST_LOOKAHEAD = 1000
 const MOST_WORKERS = 256
 const MOST_PER_SECOND = 1e6
 const LARGEST_SCALE = 1e6
+const LARGEST_CACHE = 10_000_000_000
+
+/** Why other options exclude `compat`. */
+export const NOT_COMPAT = '`compat` reproduces a simulator without'
 
 /** Checks what needs no trace; problems are left in the reader. */
 export function readOptions(reader: OptionReader, registry: Registry): CheckedOptions {
@@ -52,16 +74,35 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
       'lookahead',
     )
   }
-  const arrivals = reader.oneOf('arrivals', ['poisson', 'fixed', 'trace'] as const, undefined)
+  const arrivals = reader.oneOf('arrivals', ARRIVALS, undefined)
   const rate = reader.positive('rate', undefined, MOST_PER_SECOND)
   if (arrivals === 'trace' && rate !== undefined) {
     reader.add('`rate` has no meaning with the arrivals of the trace: leave one of them out', 'rate')
   }
+  const compat = reader.oneOf('compat', ['none', 'hexgen', 'hexgen-ticks'] as const, 'none' as const)
+  const prefixCache = reader.whole('prefixCache', undefined, 0, LARGEST_CACHE)
+  const error = readError(reader)
+  if (compat !== 'none' && (prefixCache ?? 0) > 0) reader.add(`${NOT_COMPAT} prefix caches`, 'prefixCache')
+  if (compat !== 'none' && error !== undefined) reader.add(`${NOT_COMPAT} prediction errors`, 'error')
+  const migrate = reader.boolean('migrate')
+  if (migrate && policy.binding !== 'at-reveal') {
+    reader.add('`migrate` needs binding "at-reveal": a shared queue has nothing to move', 'migrate')
+  }
+  const placement = reader.raw('placement')
   return {
     policy,
+    placementFunction: typeof placement === 'function' ? (placement as PlacementFunction) : undefined,
     parameters: readParameters(reader, registry),
-    mode: reader.oneOf('mode', ['prefill-first'] as const, undefined),
+    mode: reader.oneOf('mode', ENGINE_MODES, undefined),
+    chunkTokens: reader.whole('chunkTokens', undefined, 1, LIMITS.chunkTokens),
+    decodeShare: reader.number(
+      'decodeShare',
+      undefined,
+      `a number from ${LIMITS.leastDecodeShare} to ${LIMITS.mostDecodeShare}`,
+      (value) => value >= LIMITS.leastDecodeShare && value <= LIMITS.mostDecodeShare,
+    ),
     knowledge: reader.oneOf('knowledge', KNOWLEDGE, undefined),
+    template: reader.oneOf('template', ['mean', 'pessimistic'] as const, 'mean' as const),
     feedback,
     lookahead,
     arrivals,
@@ -70,11 +111,17 @@ export function readOptions(reader: OptionReader, registry: Registry): CheckedOp
     sloBase: reader.oneOf('sloBase', ['template', 'exclusive'] as const, undefined),
     seed: reader.whole('seed', 1),
     tieSeed: reader.whole('tieSeed', 0),
-    compat: reader.oneOf('compat', ['none', 'hexgen', 'hexgen-ticks'] as const, 'none' as const),
+    placementSeed: reader.whole('placementSeed', 1),
+    migrate,
+    compat,
     laws: reader.boolean('laws'),
     workers: reader.whole('workers', undefined, 0, MOST_WORKERS),
     signal: reader.signal(),
     onProgress: reader.callback('onProgress'),
+    shape: readArrivalShape(reader, arrivals),
+    tenants: readTenantOptions(reader),
+    prefixCache,
+    error,
   }
 }
 
@@ -85,7 +132,10 @@ export function isAlpha(value: unknown): value is number {
 function readPolicy(reader: OptionReader, { orders, placements }: Registry): Policy {
   const base = readBase(reader)
   const order = reader.oneOf('order', orders, base.order ?? 'urgency')
-  const placement = reader.oneOf('placement', placements, base.placement ?? 'workload-balanced')
+  const placement =
+    typeof reader.raw('placement') === 'function'
+      ? JAVASCRIPT_PLACEMENT
+      : reader.oneOf('placement', placements, base.placement ?? 'workload-balanced')
   checkPart(reader, 'order', base.order, orders)
   checkPart(reader, 'placement', base.placement, placements)
   // A preset's binding belongs to its own placement.

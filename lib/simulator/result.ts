@@ -3,7 +3,9 @@ import { expected, LaxityError } from '../errors.ts'
 import type { Arrivals, Feedback, Knowledge, NativeCluster, NativeRun } from '../native.ts'
 import { callId, type TraceTable, workflowId } from '../traces/table.ts'
 import type { Policy } from './policies.ts'
+import type { ArrivalShape } from './read-arrivals.ts'
 import { type StageMix, stageMix } from './stage-mix.ts'
+import { type Fairness, fairnessOf, type TenantMetrics } from './tenants.ts'
 
 /** Names and definitions as in the design's validation reference, section 5. */
 export interface Metrics {
@@ -26,8 +28,31 @@ export interface Counts {
   completed: number
   calls: number
   rejected: number
+  /** Of running calls, for want of KV, back to the scheduler. */
   evictions: number
+  /** The same, by an engine on its own (feedback `lease`). */
+  hiddenEvictions: number
   events: number
+}
+
+/** What the prefix caches did, counted at the leases. */
+export interface CacheCounts {
+  /** Calls that found some of the prefix they share with their workflow. */
+  hits: number
+  /** Calls that found none of it. */
+  misses: number
+  /** Calls that found less than the hint at their reveal had promised. */
+  stale: number
+  /** Of all calls, evicted ones again for every attempt. */
+  promptTokens: number
+  /** Of these: what an endless cache on one instance would have held, in whole blocks. */
+  sharedTokens: number
+  /** Of these: found, and not computed again. */
+  cachedTokens: number
+  /** Of these: by calls that had to load some from a slower tier. */
+  loadedTokens: number
+  /** cachedTokens / promptTokens. */
+  hitRate: number
 }
 
 export interface WorkflowRow {
@@ -40,6 +65,8 @@ export interface WorkflowRow {
   baseMs: number
   /** latency / base: the smallest SLO scale it meets. */
   scale: number
+  /** Where the trace has several tenants. */
+  tenant?: string
 }
 
 export interface CallRow {
@@ -82,6 +109,10 @@ export interface SimulationData {
   rate: number | undefined
   metrics: Metrics
   counts: Counts
+  /** Undefined where no instance has a prefix cache. */
+  cache: CacheCounts | undefined
+  /** The prediction errors as text; undefined without. */
+  error: string | undefined
   /** [workflows] */
   latencyMs: Float64Array
   /** [workflows] */
@@ -94,6 +125,8 @@ export interface SimulationData {
   log: Uint8Array | undefined
   logHeader: LogHeader | undefined
   timing: { wallMs: number; cpuMs: number; workers: number }
+  tenants: readonly TenantMetrics[]
+  arrivalShape: ArrivalShape
 }
 
 export class SimulationResult {
@@ -107,6 +140,10 @@ export class SimulationResult {
   readonly rate: number | undefined
   readonly metrics: Metrics
   readonly counts: Counts
+  /** Undefined where no instance has a prefix cache. */
+  readonly cache: CacheCounts | undefined
+  /** The prediction errors as text; undefined without. */
+  readonly error: string | undefined
   readonly latencyMs: Float64Array
   readonly baseMs: Float64Array
   readonly arrivalMs: Float64Array
@@ -115,6 +152,12 @@ export class SimulationResult {
   /** What replay needs beside the log. */
   readonly logHeader: LogHeader | undefined
   readonly timing: { readonly wallMs: number; readonly cpuMs: number; readonly workers: number }
+  /** What each tenant got; empty where there is but one. */
+  readonly tenants: readonly TenantMetrics[]
+  /** Over the tenants; undefined where there is but one. */
+  readonly fairness: Fairness | undefined
+  /** Parameters of generated arrivals beside their rate. */
+  readonly arrivalShape: ArrivalShape
 
   constructor(data: SimulationData) {
     this.trace = data.trace
@@ -126,6 +169,8 @@ export class SimulationResult {
     this.rate = data.rate
     this.metrics = data.metrics
     this.counts = data.counts
+    this.cache = data.cache
+    this.error = data.error
     this.latencyMs = data.latencyMs
     this.baseMs = data.baseMs
     this.arrivalMs = data.arrivalMs
@@ -133,6 +178,9 @@ export class SimulationResult {
     this.log = data.log
     this.logHeader = data.logHeader
     this.timing = data.timing
+    this.tenants = data.tenants
+    this.fairness = data.tenants.length > 0 ? fairnessOf(data.tenants) : undefined
+    this.arrivalShape = data.arrivalShape
   }
 
   /** @throws LaxityError ERR_LAXITY_OPTION where there is no such workflow. */
@@ -150,6 +198,9 @@ export class SimulationResult {
       latencyMs,
       baseMs,
       scale: latencyMs / baseMs,
+      ...(this.tenants.length > 0 && {
+        tenant: this.trace.tenants[this.trace.columns.tenant?.[index] ?? 0]!,
+      }),
     }
   }
 

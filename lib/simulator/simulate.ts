@@ -1,11 +1,13 @@
 import { LaxityError } from '../errors.ts'
 import type { NativeAddon, NativeOutputs } from '../native.ts'
+import { placementName } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import { runBatch } from './batch.ts'
+import type { Column } from './chunk.ts'
 import { SIMULATE_KEYS, type SimulateOptions } from './options.ts'
 import { prepare } from './prepare.ts'
 import { isAlpha, readOptions } from './read-options.ts'
-import { type CallColumns, SimulationResult } from './result.ts'
+import { type CacheCounts, type CallColumns, SimulationResult } from './result.ts'
 import { OptionReader } from './validate.ts'
 
 export const DEFAULT_ALPHA = 0.3
@@ -25,7 +27,7 @@ export async function loadNative(): Promise<NativeAddon> {
  * Simulates one policy on a trace and a cluster. Times are in milliseconds of simulated time.
  *
  * @throws LaxityError ERR_LAXITY_OPTION and ERR_LAXITY_FIELD with all problems at once, ERR_LAXITY_NEVER_FITS,
- * ERR_LAXITY_EMPTY, ERR_LAXITY_ABORTED, and what reading trace and cluster may throw.
+ * ERR_LAXITY_EMPTY, ERR_LAXITY_ABORTED, ERR_LAXITY_PLACEMENT where `placement` is a function that fails, and what reading trace and cluster may throw.
  */
 export async function simulate(options: SimulateOptions): Promise<SimulationResult> {
   const started = performance.now()
@@ -61,7 +63,7 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
   return new SimulationResult({
     trace,
     cluster: prepared.cluster,
-    policy: { order: run.order, placement: run.placement, binding: run.binding },
+    policy: { order: run.order, placement: placementName(run.placement), binding: run.binding },
     knowledge: run.knowledge,
     feedback: run.feedback,
     arrivals: run.arrivals,
@@ -81,20 +83,47 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
       calls: value('calls'),
       rejected: value('rejected'),
       evictions: value('evictions'),
+      hiddenEvictions: value('hiddenEvictions'),
       events: value('events'),
     },
+    cache: prepared.nativeCluster.instances.some(({ prefixCache }) => prefixCache)
+      ? cacheCounts(value)
+      : undefined,
+    error: checked.error?.text,
     ...columns,
     perCall: callColumns,
     log: batch.log,
     logHeader: record
       ? {
-          run: { ...run, parameters: { ...run.parameters, alpha }, replication },
+          run: {
+            ...run,
+            placement: placementName(run.placement),
+            parameters: { ...run.parameters, alpha },
+            replication,
+          },
           cluster: prepared.nativeCluster,
           trace: { source: trace.source, stages: trace.stages, models: trace.models },
         }
       : undefined,
     timing: { wallMs: performance.now() - started, cpuMs: value('cpuMs'), workers: batch.workers },
+    tenants: batch.tenants(0),
+    arrivalShape: checked.shape,
   })
+}
+
+function cacheCounts(value: (name: Column) => number): CacheCounts {
+  const promptTokens = value('cachePromptTokens')
+  const cachedTokens = value('cacheFoundTokens')
+  return {
+    hits: value('cacheHits'),
+    misses: value('cacheMisses'),
+    stale: value('cacheStale'),
+    promptTokens,
+    sharedTokens: value('cacheSharedTokens'),
+    cachedTokens,
+    loadedTokens: value('cacheLoadedTokens'),
+    hitRate: promptTokens === 0 ? 0 : cachedTokens / promptTokens,
+  }
 }
 
 function perCallColumns({ calls }: TraceTable): CallColumns {

@@ -1,6 +1,7 @@
 import { namesAt } from '../cluster/bind.ts'
 import { type ErrorCode, LaxityError } from '../errors.ts'
 import type { NativeAddon } from '../native.ts'
+import { placementError } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import { CANCELLED, type ChunkResult, THROWN } from './chunk.ts'
 
@@ -21,9 +22,13 @@ const CODES: Readonly<Record<number, ErrorCode>> = {
   23: 'ERR_LAXITY_LIMIT',
 }
 
+/** A placement function threw, or named no candidate. */
+const PLACEMENT_FAILED = 26
+
 /** What a batch that stopped means to its caller. */
 export function batchError(native: NativeAddon, trace: TraceTable, answer: ChunkResult): LaxityError {
   const { status, badRow, message } = answer
+  if (status === PLACEMENT_FAILED) return placementError(answer.placementFailure)
   if (status === THROWN) return new LaxityError('ERR_LAXITY_OPTION', message ?? 'Refused by the core')
   return badRow === undefined ? statusError(native, status) : rowError(native, trace, badRow)
 }

@@ -149,16 +149,21 @@ export class TraceBuilder {
    */
   finish(
     source: string,
-    about: { template?: readonly TemplateEntry[]; stageGroups?: ReadonlyMap<string, string> } = {},
+    about: {
+      template?: readonly TemplateEntry[]
+      pessimisticTemplate?: readonly TemplateEntry[]
+      stageGroups?: ReadonlyMap<string, string>
+    } = {},
   ): TraceTable {
     if (this.#workflows === 0) throw new LaxityError('ERR_LAXITY_EMPTY', 'The trace has no workflows')
-    const { template, stageGroups } = about
+    const { template, pessimisticTemplate, stageGroups } = about
     const sorted = this.#sorted()
     const { columns } = sorted
 
     // Ids are renumbered so that the same trace gives the same table in whatever order names were met.
     const stages = new Names()
-    for (const entry of template ?? []) this.#name(stages, entry.stage, 'stage')
+    for (const entry of [...(template ?? []), ...(pessimisticTemplate ?? [])])
+      this.#name(stages, entry.stage, 'stage')
     this.#renumber(columns.stage, this.#stages, stages)
     const tenants = this.#renumberOptional(columns, 'tenant', this.#tenants)
     const models = this.#renumberOptional(columns, 'model', this.#models)
@@ -175,6 +180,7 @@ export class TraceBuilder {
       ...(sorted.workflowIds !== undefined && { workflowIds: sorted.workflowIds }),
       ...(sorted.callIds !== undefined && { callIds: sorted.callIds }),
       ...(template !== undefined && { template }),
+      ...(pessimisticTemplate !== undefined && { pessimisticTemplate }),
       ...(groups.some((group) => group !== '') && { stageGroups: groups }),
     }
   }

@@ -1,7 +1,7 @@
 import { expected, LaxityError } from '../errors.ts'
-import type { ChessOptions, TraceColumns } from '../native.ts'
-import { chessStageGroups, chessTemplate } from './chess-template.ts'
-import { sharedColumn } from './columns.ts'
+import type { ChessOptions } from '../native.ts'
+import { chessStageGroups, chessTemplate, pessimisticChessTemplate } from './chess-template.ts'
+import { checkWhole, emptyColumns } from './generated.ts'
 import { MAX_CALLS } from './limits.ts'
 import { DEFAULT_NAME, type TraceTable } from './table.ts'
 
@@ -28,30 +28,16 @@ const MAX_WORKFLOWS = Math.floor(MAX_CALLS / MOST_CALLS)
  */
 export async function chessTrace(options: ChessOptions): Promise<TraceTable> {
   const { workflows, preset, seed } = options
-  const check = (valid: boolean, what: string, field: keyof ChessOptions) => {
-    if (!valid) throw new LaxityError('ERR_LAXITY_OPTION', expected(what, field, options[field]), field)
+  checkWhole(workflows, 1, MAX_WORKFLOWS, 'workflows')
+  if (![1, 2, 3].includes(preset)) {
+    throw new LaxityError('ERR_LAXITY_OPTION', expected('1, 2 or 3', 'preset', preset), 'preset')
   }
-  const isWhole = (value: number, low: number, high: number) =>
-    Number.isInteger(value) && value >= low && value <= high
-  check(isWhole(workflows, 1, MAX_WORKFLOWS), `a whole number from 1 to ${MAX_WORKFLOWS}`, 'workflows')
-  check(isWhole(preset, 1, 3), '1, 2 or 3', 'preset')
-  check(
-    isWhole(seed, 0, Number.MAX_SAFE_INTEGER),
-    `a whole number from 0 to ${Number.MAX_SAFE_INTEGER}`,
-    'seed',
-  )
+  checkWhole(seed, 0, Number.MAX_SAFE_INTEGER, 'seed')
 
   // Loaded here so that reading and writing traces work without the addon.
   const { native } = await import('../native.ts')
   const size = native.chessSize({ workflows, preset, seed })
-  const columns: TraceColumns = {
-    firstCall: sharedColumn(Uint32Array, size.workflows + 1),
-    stage: sharedColumn(Uint16Array, size.calls),
-    promptTokens: sharedColumn(Uint32Array, size.calls),
-    outputTokens: sharedColumn(Uint32Array, size.calls),
-    parentOffset: sharedColumn(Uint32Array, size.calls + 1),
-    parents: sharedColumn(Uint32Array, size.edges),
-  }
+  const columns = emptyColumns(size)
   native.chessFill({ workflows, preset, seed }, columns)
 
   const candidate = CHESS_STAGES[2]
@@ -65,6 +51,7 @@ export async function chessTrace(options: ChessOptions): Promise<TraceTable> {
     models: [DEFAULT_NAME],
     tenants: [DEFAULT_NAME],
     template: chessTemplate(candidate),
+    pessimisticTemplate: pessimisticChessTemplate(candidate),
     stageGroups: CHESS_STAGES.map((stage) => groups.get(stage)!),
   }
 }

@@ -2,7 +2,7 @@ import type { JSONParser } from '@streamparser/json'
 import { LaxityError, quote } from '../errors.ts'
 import { TraceBuilder } from './builder.ts'
 import { fieldError, isName, isObject, isTokens, join, NAME, TOKENS, unknownFieldError } from './check.ts'
-import { chessStageGroups, chessTemplate } from './chess-template.ts'
+import { chessStageGroups, chessTemplate, pessimisticChessTemplate } from './chess-template.ts'
 import { MAX_LINE_BYTES, MAX_WORKFLOW_CALLS, MAX_WORKFLOW_EDGES } from './limits.ts'
 import type { Place } from './place.ts'
 import type { TraceTable } from './table.ts'
@@ -105,7 +105,11 @@ export class HexgenReader {
     if (this.#builder.workflows === 0) {
       throw this.#place.errorOfFile('ERR_LAXITY_EMPTY', 'The trace has no workflows')
     }
-    const chess = { template: chessTemplate(CANDIDATE), stageGroups: this.#groups }
+    const chess = {
+      template: chessTemplate(CANDIDATE),
+      pessimisticTemplate: pessimisticChessTemplate(CANDIDATE),
+      stageGroups: this.#groups,
+    }
     return this.#builder.finish(this.#place.file, this.#isChess ? chess : {})
   }
 

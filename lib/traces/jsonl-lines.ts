@@ -22,6 +22,7 @@ export interface Header {
   laxity: 'trace'
   version: 1
   template?: TemplateEntry[]
+  pessimisticTemplate?: TemplateEntry[]
   stageGroups?: Record<string, string>
 }
 
@@ -45,7 +46,7 @@ export interface Workflow {
   calls: Call[]
 }
 
-const HEADER = ['laxity', 'version', 'template', 'stageGroups']
+const HEADER = ['laxity', 'version', 'template', 'pessimisticTemplate', 'stageGroups']
 const TEMPLATE_ENTRY = ['stage', 'promptTokens', 'outputTokens']
 const WORKFLOW = ['id', 'arrivedAtMs', 'tenant', 'sloMs', 'calls']
 const CALL = [
@@ -70,14 +71,16 @@ export function checkHeader(value: JsonObject, place: Place): Header {
   const unknown = unknownFieldError(place, value, '', HEADER)
   if (unknown !== undefined) throw unknown
 
-  const { template, stageGroups } = value
-  if (template !== undefined) {
+  const { stageGroups } = value
+  for (const field of ['template', 'pessimisticTemplate']) {
+    const template = value[field]
+    if (template === undefined) continue
     if (!Array.isArray(template) || template.length === 0)
-      throw invalid('template', 'a list of at least one entry')
+      throw invalid(field, 'a list of at least one entry')
     if (template.length > MAX_WORKFLOW_CALLS) {
-      throw place.error('ERR_LAXITY_LIMIT', 'template', `More than ${MAX_WORKFLOW_CALLS} entries`)
+      throw place.error('ERR_LAXITY_LIMIT', field, `More than ${MAX_WORKFLOW_CALLS} entries`)
     }
-    template.forEach((entry, i) => void checkTemplateEntry(entry, `template[${i}]`, place))
+    template.forEach((entry, i) => void checkTemplateEntry(entry, `${field}[${i}]`, place))
   }
   if (stageGroups !== undefined) {
     if (!isObject(stageGroups)) throw invalid('stageGroups', 'an object')

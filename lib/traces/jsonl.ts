@@ -4,16 +4,15 @@ import { isObject } from './check.ts'
 import { grown } from './columns.ts'
 import { type Call, checkHeader, checkWorkflow, type Header, type Workflow } from './jsonl-lines.ts'
 import { MAX_WORKFLOW_EDGES } from './limits.ts'
-import { LineSplitter } from './lines.ts'
+import { isBlank, type LineFormat } from './line-formats.ts'
 import { parseLine } from './parse-line.ts'
 import type { Place } from './place.ts'
 import { defaultCallId, type TraceTable } from './table.ts'
 import { topologicalOrder } from './topological.ts'
 
-/** Reads the package's own format (docs/trace-format.md) from pushed chunks of bytes. */
-export class JsonlReader {
+/** Reads the package's own format (docs/trace-format.md). */
+export class JsonlReader implements LineFormat {
   readonly #place: Place
-  readonly #lines: LineSplitter
   readonly #builder: TraceBuilder
   #header: Header | undefined
   #isFirst = true
@@ -27,28 +26,23 @@ export class JsonlReader {
 
   constructor(place: Place) {
     this.#place = place
-    this.#lines = new LineSplitter(place, (line) => this.#addLine(line))
     this.#builder = new TraceBuilder((code, field, message) => place.error(code, field, message))
-  }
-
-  push(chunk: Buffer): void {
-    this.#lines.push(chunk)
   }
 
   /** @throws LaxityError ERR_LAXITY_EMPTY */
   end(): TraceTable {
-    this.#lines.end()
     if (this.#builder.workflows === 0)
       throw this.#place.errorOfFile('ERR_LAXITY_EMPTY', 'The trace has no workflows')
-    const { template, stageGroups } = this.#header ?? {}
+    const { template, pessimisticTemplate, stageGroups } = this.#header ?? {}
     return this.#builder.finish(this.#place.file, {
       ...(template !== undefined && { template }),
+      ...(pessimisticTemplate !== undefined && { pessimisticTemplate }),
       ...(stageGroups !== undefined && { stageGroups: new Map(Object.entries(stageGroups)) }),
     })
   }
 
-  #addLine(line: string): void {
-    if (/^\s*$/.test(line)) return
+  addLine(line: string): void {
+    if (isBlank(line)) return
     const value = parseLine(line, this.#place, (parsed) => this.#check(parsed))
     if ('laxity' in value) this.#header = value
     else this.#addWorkflow(value)

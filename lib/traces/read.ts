@@ -1,32 +1,34 @@
 import { Readable } from 'node:stream'
 import { expected, LaxityError, quote } from '../errors.ts'
+import { AzureReader, isAzureHeader } from './azure.ts'
 import { HexgenReader } from './hexgen.ts'
 import { JsonlReader } from './jsonl.ts'
+import { type LineFormat, LinesReader, type TraceReader } from './line-formats.ts'
+import { isMooncake, MooncakeChainsReader, MooncakeReader } from './mooncake.ts'
 import { Place } from './place.ts'
 import { readBytes } from './source.ts'
 import type { TraceTable } from './table.ts'
 
-export type TraceFormat = 'jsonl' | 'hexgen'
+export type TraceFormat = 'jsonl' | 'hexgen' | 'azure' | 'mooncake' | 'mooncake-chains'
 
-const FORMATS = ['auto', 'jsonl', 'hexgen']
+/** Names for `format`. */
+export const TRACE_FORMATS = ['auto', 'jsonl', 'hexgen', 'azure', 'mooncake', 'mooncake-chains'] as const
 
 export interface ReadTraceOptions {
-  /** `auto` (default): JSONL starts with `{`, HexGen-Flow's JSON with `[`. */
+  /**
+   * `auto` (default): HexGen-Flow's JSON starts with `[`, Azure's CSV with its header, JSON Lines with `{`; of these,
+   * Mooncake's are told by their fields and read as single calls. `mooncake-chains` reads them as chains.
+   */
   format?: 'auto' | TraceFormat
   signal?: AbortSignal
   /** Name of a stream in messages and in `TraceTable.source`; default: its path, or `<stream>`. */
   source?: string
 }
 
-/** A format's reader: bytes in, table out. */
-interface Reader {
-  push(chunk: Buffer): void
-  end(): TraceTable
-}
-
 /**
- * Reads a trace from a file or a stream of bytes, in the package's own JSONL (docs/trace-format.md) or in HexGen-Flow's
- * JSON, gzipped or not. Memory is bounded by the columns kept, plus one workflow. A stream is destroyed on errors.
+ * Reads a trace from a file or a stream of bytes, in the package's own JSONL, HexGen-Flow's JSON, Azure's CSV or
+ * Mooncake's JSONL (docs/trace-format.md), gzipped or not. Memory is bounded by the columns kept, plus one workflow, and
+ * for Mooncake one number for each different block. A stream is destroyed on errors.
  *
  * @throws LaxityError with the place as `file:line: field.path`: ERR_LAXITY_FILE, ERR_LAXITY_GZIP, ERR_LAXITY_UTF8,
  *   ERR_LAXITY_SYNTAX, ERR_LAXITY_FIELD, ERR_LAXITY_DUPLICATE, ERR_LAXITY_PARENT, ERR_LAXITY_CYCLE,
@@ -37,8 +39,9 @@ export async function readTrace(
   options: ReadTraceOptions = {},
 ): Promise<TraceTable> {
   const { format = 'auto', signal } = options
-  if (!FORMATS.includes(format)) {
-    throw new LaxityError('ERR_LAXITY_OPTION', expected('auto, jsonl or hexgen', 'format', format), 'format')
+  if (!TRACE_FORMATS.includes(format)) {
+    const what = `one of ${TRACE_FORMATS.join(', ')}`
+    throw new LaxityError('ERR_LAXITY_OPTION', expected(what, 'format', format), 'format')
   }
   if (typeof input !== 'string' && !(input instanceof Readable)) {
     throw new LaxityError(
@@ -48,7 +51,7 @@ export async function readTrace(
     )
   }
   const place = new Place(options.source ?? nameOf(input))
-  let reader: Reader | undefined
+  let reader: TraceReader | undefined
   for await (const chunk of readBytes(input, place.file, signal)) {
     if (reader !== undefined) {
       reader.push(chunk)
@@ -57,15 +60,45 @@ export async function readTrace(
     const start = skipSpace(chunk, place)
     if (start === chunk.length) continue
     const text = chunk.subarray(start)
-    reader = await createReader(format === 'auto' ? detect(text, place) : format, place)
+    reader = await createReader(format, text, place)
     reader.push(text)
   }
   if (reader === undefined) throw place.errorOfFile('ERR_LAXITY_EMPTY', 'The file is empty')
   return reader.end()
 }
 
-async function createReader(format: TraceFormat, place: Place): Promise<Reader> {
-  return format === 'jsonl' ? new JsonlReader(place) : await HexgenReader.create(place)
+async function createReader(format: 'auto' | TraceFormat, text: Buffer, place: Place): Promise<TraceReader> {
+  const first = String.fromCharCode(text[0]!)
+  if (format === 'hexgen' || (format === 'auto' && first === '[')) return await HexgenReader.create(place)
+  if (format === 'auto' && !'{"Tt'.includes(first)) throw unknownFormat(text, place)
+  return new LinesReader(place, (line) => lineFormat(format, line, place))
+}
+
+/** By the first line that is not blank. */
+function lineFormat(format: 'auto' | TraceFormat, line: string, place: Place): LineFormat {
+  switch (format) {
+    case 'azure':
+      return new AzureReader(place)
+    case 'mooncake':
+      return new MooncakeReader(place)
+    case 'mooncake-chains':
+      return new MooncakeChainsReader(place)
+    case 'auto':
+      if (isAzureHeader(line)) return new AzureReader(place)
+      if (!line.startsWith('{')) throw unknownFormat(Buffer.from(line), place)
+      return isMooncake(parsedOrNothing(line)) ? new MooncakeReader(place) : new JsonlReader(place)
+    default:
+      return new JsonlReader(place)
+  }
+}
+
+/** Its errors are for the reader that will parse it again. */
+function parsedOrNothing(line: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch {
+    return undefined
+  }
 }
 
 function nameOf(input: string | Readable): string {
@@ -85,16 +118,13 @@ function skipSpace(chunk: Buffer, place: Place): number {
   return i
 }
 
-function detect(text: Buffer, place: Place): TraceFormat {
-  const first = String.fromCharCode(text[0]!)
-  if (first === '{') return 'jsonl'
-  if (first === '[') return 'hexgen'
+function unknownFormat(text: Buffer, place: Place): LaxityError {
   try {
     new TextDecoder('utf-8', { fatal: true }).decode(text, { stream: true })
   } catch {
-    throw place.error('ERR_LAXITY_UTF8', '', 'The file is not UTF-8 text')
+    return place.error('ERR_LAXITY_UTF8', '', 'The file is not UTF-8 text')
   }
   const [character] = new TextDecoder().decode(text.subarray(0, 4))
-  const message = `Expected a trace to start with "{" (JSONL) or "[" (HexGen-Flow's JSON), got ${quote(character ?? '')}`
-  throw place.error('ERR_LAXITY_SYNTAX', '', message)
+  const message = `Expected a trace to start with "{" (JSONL), "[" (HexGen-Flow's JSON) or TIMESTAMP (Azure's CSV), got ${quote(character ?? '')}`
+  return place.error('ERR_LAXITY_SYNTAX', '', message)
 }

@@ -71,6 +71,12 @@ export const headerLine = z
       .max(MAX_WORKFLOW_CALLS)
       .optional()
       .describe('What a workflow of this kind is expected to do, one sequential stage after another.'),
+    pessimisticTemplate: z
+      .array(templateEntry)
+      .min(1)
+      .max(MAX_WORKFLOW_CALLS)
+      .optional()
+      .describe('The same with every optional round and the longest lengths. Used beside `template`.'),
     stageGroups: z.record(name, name).optional().describe('Group of each stage, for tables of stage shares.'),
   })
   .describe('Optional first line.')

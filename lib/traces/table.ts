@@ -31,6 +31,8 @@ export interface TraceTable {
   readonly callIds?: readonly string[]
   /** The template the workload ships, if any. */
   readonly template?: readonly TemplateEntry[]
+  /** The same with every optional round and the longest lengths, if the workload ships one beside `template`. */
+  readonly pessimisticTemplate?: readonly TemplateEntry[]
   /** Paper stage groups (for stage-mix tables): group name by stage id, '' = none. */
   readonly stageGroups?: readonly string[]
 }

@@ -120,6 +120,7 @@ function headerOf(table: TraceTable): object {
     laxity: 'trace',
     version: 1,
     ...(table.template !== undefined && { template: table.template }),
+    ...(table.pessimisticTemplate !== undefined && { pessimisticTemplate: table.pessimisticTemplate }),
     ...(groups.length > 0 && { stageGroups: Object.fromEntries(groups) }),
   }
 }

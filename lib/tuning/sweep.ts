@@ -1,28 +1,39 @@
 import { expected, LaxityError } from '../errors.ts'
 import type { Arrivals, Feedback, Knowledge, NativeAddon } from '../native.ts'
+import { placementName } from '../scheduler/placement.ts'
 import { type BatchResult, runBatch } from '../simulator/batch.ts'
 import type { COLUMNS, Column } from '../simulator/chunk.ts'
 import { RUN_KEYS, type RunOptions } from '../simulator/options.ts'
 import type { Policy } from '../simulator/policies.ts'
 import { prepare } from '../simulator/prepare.ts'
+import { type ArrivalShape, isRandom } from '../simulator/read-arrivals.ts'
 import { isAlpha, readOptions } from '../simulator/read-options.ts'
 import { loadNative } from '../simulator/simulate.ts'
+import { type Fairness, fairnessOf, meanTenants, type TenantMetrics } from '../simulator/tenants.ts'
 import { OptionReader } from '../simulator/validate.ts'
 import { bestOf, indistinguishable, mean } from './choose.ts'
 import { ascending, parseGrid } from './grid.ts'
+import { type Eliminated, halve, plannedRuns } from './halving.ts'
 import { type Objective, objectiveColumn, readObjective } from './objective.ts'
 
 export interface SweepOptions extends RunOptions {
   /** Values of HexGen-Flow's dispatch weight, or a grid; default `0:1:0.1`. */
   alphas?: readonly number[] | string | undefined
   /**
-   * Streams of arrivals per alpha, the same for every alpha; default 16. Only Poisson arrivals differ between
-   * replications: with others it is 1.
+   * Streams of arrivals per alpha, the same for every alpha; default 16. Recorded and fixed arrivals do not differ
+   * between replications: with them it is 1.
    */
   replications?: number | undefined
   /** Default `p95`. */
   objective?: Objective | `attainment@${number}` | undefined
+  /**
+   * `grid` (default): every alpha has all replications. `halving`: they double from round to round while the worse half of
+   * the alphas goes; 0 and 1 always stay.
+   */
+  search?: Search | undefined
 }
+
+export type Search = 'grid' | 'halving'
 
 /** Means over the replications of one alpha. */
 export interface SweepPoint {
@@ -36,6 +47,9 @@ export interface SweepPoint {
   ci95Ms: [low: number, high: number] | null
   /** Share of workflows within scale × base, at ascending scales. */
   attainment: [scale: number, share: number][]
+  /** Where the trace has several tenants: means over the replications. */
+  tenants?: TenantMetrics[]
+  fairness?: Fairness
 }
 
 export interface SweepResult {
@@ -46,10 +60,12 @@ export interface SweepResult {
   arrivals: Arrivals
   /** Workflows per second; undefined with the arrivals of the trace. */
   rate: number | undefined
+  /** The prediction errors as text; undefined without. */
+  error: string | undefined
   replications: number
   trace: { source: string; workflows: number; calls: number }
   cluster: string
-  /** By ascending alpha. */
+  /** By ascending alpha; with `halving` those that were not eliminated. All have the same replications. */
   points: SweepPoint[]
   best: {
     /** The best mean objective; of equals the smallest alpha. */
@@ -60,6 +76,13 @@ export interface SweepResult {
      */
     indistinguishable: number[]
   }
+  search: Search
+  /** By round, then alpha; none with `grid`. */
+  eliminated: Eliminated[]
+  /** Simulations made. */
+  runs: number
+  /** Parameters of generated arrivals beside their rate. */
+  arrivalShape: ArrivalShape
   timing: {
     /** Wall time of all runs, with the start of workers. */
     sweepMs: number
@@ -75,7 +98,7 @@ export interface SweepResult {
 
 export const SWEEP_KEYS: readonly string[] = [
   ...RUN_KEYS,
-  ...(['alphas', 'replications', 'objective'] satisfies (keyof SweepOptions)[]),
+  ...(['alphas', 'replications', 'objective', 'search'] satisfies (keyof SweepOptions)[]),
 ]
 
 const DEFAULT_GRID = '0:1:0.1'
@@ -96,6 +119,7 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
   const alphas = readAlphas(reader)
   const asked = reader.whole('replications', undefined, 1, MOST_REPLICATIONS)
   const objective = readObjective(reader)
+  const search = reader.oneOf('search', ['grid', 'halving'] as const, 'grid' as const)
   if (alphas.length * (asked ?? 1) > MOST_RUNS) reader.add(`More than ${MOST_RUNS} runs`, 'replications')
   const prepared = await prepare(native, reader, checked)
 
@@ -103,65 +127,109 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
   const replications = chooseReplications(asked, run.arrivals)
   const scales = curveScales(run.sloScale, objective)
   const started = performance.now()
-  const batch = await runBatch(prepared, {
-    variants: alphas.flatMap((alpha) =>
-      Array.from({ length: replications }, (_, replication) => ({ alpha, replication })),
-    ),
-    scales,
-    workers: checked.workers,
-    signal: checked.signal,
-    onProgress: checked.onProgress,
-  })
+  const table = new SweepTable(replications)
+  const planned = search === 'grid' ? alphas.length * replications : plannedRuns(alphas, replications)
+  let workers = 0
+  const evaluate = async (arms: readonly number[], from: number, to: number) => {
+    const batch = await runBatch(prepared, {
+      variants: arms.flatMap((arm) =>
+        Array.from({ length: to - from }, (_, r) => ({ alpha: alphas[arm]!, replication: from + r })),
+      ),
+      scales,
+      workers: checked.workers,
+      signal: checked.signal,
+      onProgress: progressOf(checked.onProgress, table.runs, planned, trace.workflows),
+    })
+    workers = Math.max(workers, batch.workers)
+    table.add(batch, arms, from, to)
+  }
+  const costsOf = (arm: number, count: number) => table.costs(arm, objective, scales).subarray(0, count)
+  let arms = [...alphas.keys()]
+  let eliminated: Eliminated[] = []
+  if (search === 'grid') await evaluate(arms, 0, replications)
+  else ({ arms, eliminated } = await halve(alphas, replications, evaluate, costsOf))
   const sweepMs = performance.now() - started
 
-  const table = new SweepTable(batch, alphas.length, replications)
-  const costs = alphas.map((_, k) => table.costs(k, objective, scales))
+  const costs = arms.map((arm) => costsOf(arm, replications))
   const best = bestOf(costs)
+  const alphaOf = (k: number) => alphas[arms[k]!]!
   const cpuMs = table.total('cpuMs')
   return {
     objective,
-    policy: { order: run.order, placement: run.placement, binding: run.binding },
+    policy: { order: run.order, placement: placementName(run.placement), binding: run.binding },
     knowledge: run.knowledge,
     feedback: run.feedback,
     arrivals: run.arrivals,
     rate: run.arrivals === 'trace' ? undefined : run.rate,
+    error: checked.error?.text,
     replications,
     trace: { source: trace.source, workflows: trace.workflows, calls: trace.calls },
     cluster: prepared.cluster.name,
-    points: alphas.map((alpha, k) => table.point(native, k, alpha, scales)),
+    points: arms.map((arm) => table.point(native, arm, alphas[arm]!, scales)),
     best: {
-      alpha: alphas[best]!,
-      indistinguishable: indistinguishable(native, costs, best).map((k) => alphas[k]!),
+      alpha: alphaOf(best),
+      indistinguishable: indistinguishable(native, costs, best).map(alphaOf),
     },
+    search,
+    eliminated,
+    runs: table.runs,
+    arrivalShape: checked.shape,
     timing: {
       sweepMs,
       cpuMs,
       simulatedCalls: table.total('calls'),
-      workers: batch.workers,
+      workers,
       perRunMs: cpuMs / table.runs,
     },
   }
 }
 
-/** The rows of a batch as alphas × replications. */
-class SweepTable {
-  readonly runs: number
-  readonly #batch: BatchResult
-  readonly #replications: number
+/** Progress of one batch as that of all. */
+function progressOf(
+  onProgress: RunOptions['onProgress'],
+  doneBefore: number,
+  planned: number,
+  workflows: number,
+): RunOptions['onProgress'] {
+  if (onProgress === undefined) return undefined
+  return ({ doneRuns, totalRuns, doneWorkflows }) => {
+    const total = Math.max(planned, doneBefore + totalRuns)
+    onProgress({
+      doneRuns: doneBefore + doneRuns,
+      totalRuns: total,
+      doneWorkflows: doneBefore * workflows + doneWorkflows,
+      totalWorkflows: total * workflows,
+    })
+  }
+}
 
-  constructor(batch: BatchResult, alphas: number, replications: number) {
-    this.#batch = batch
+/** The runs of all batches, by arm and replication. */
+class SweepTable {
+  runs = 0
+  readonly #replications: number
+  readonly #cells: { batch: BatchResult; run: number }[][] = []
+
+  constructor(replications: number) {
     this.#replications = replications
-    this.runs = alphas * replications
   }
 
-  column(k: number, name: Column): Float64Array {
-    return this.#over(k, (run) => this.#batch.value(run, name))
+  /** A batch of the replications `from` to `to − 1` of these arms; those before must be there. */
+  add(batch: BatchResult, arms: readonly number[], from: number, to: number): void {
+    let run = 0
+    for (const arm of arms) {
+      this.#cells[arm] ??= []
+      for (let r = from; r < to; r++) this.#cells[arm]![r] = { batch, run: run++ }
+    }
+    this.runs += run
+  }
+
+  column(arm: number, name: Column): Float64Array {
+    return this.#over(arm, ({ batch, run }) => batch.value(run, name))
   }
 
   total(name: (typeof COLUMNS)[number]): number {
     let sum = 0
-    for (let run = 0; run < this.runs; run++) sum += this.#batch.value(run, name)
+    for (const cells of this.#cells) for (const { batch, run } of cells) sum += batch.value(run, name)
     return sum
   }
 
@@ -170,7 +238,7 @@ class SweepTable {
     const column = objectiveColumn(objective)
     if (column !== undefined) return this.column(k, column)
     const scale = scales.indexOf((objective as { attainment: number }).attainment)
-    return this.#over(k, (run) => -this.#batch.attainment(run, scale))
+    return this.#over(k, ({ batch, run }) => -batch.attainment(run, scale))
   }
 
   point(native: NativeAddon, k: number, alpha: number, scales: Float64Array): SweepPoint {
@@ -178,7 +246,7 @@ class SweepTable {
     const interval = p95.length > 1 && p95.every(Number.isFinite) ? native.meanInterval(p95) : undefined
     const share = (_: number, scale: number): [number, number] => [
       scales[scale]!,
-      mean(this.#over(k, (run) => this.#batch.attainment(run, scale))),
+      mean(this.#over(k, ({ batch, run }) => batch.attainment(run, scale))),
     ]
     return {
       alpha,
@@ -189,11 +257,21 @@ class SweepTable {
       throughputPerS: mean(this.column(k, 'throughputPerS')),
       ci95Ms: interval ? [interval.low, interval.high] : null,
       attainment: Array.from(scales, share),
+      ...this.#tenants(k),
     }
   }
 
-  #over(k: number, value: (run: number) => number): Float64Array {
-    return Float64Array.from({ length: this.#replications }, (_, r) => value(k * this.#replications + r))
+  #tenants(k: number): Pick<SweepPoint, 'tenants' | 'fairness'> {
+    const runs = this.#cells[k]!.map(({ batch, run }) => batch.tenants(run))
+    if (runs[0]!.length === 0) return {}
+    const indices = runs.map(fairnessOf)
+    const meanOf = (name: keyof Fairness) => mean(Float64Array.from(indices, (index) => index[name]))
+    const fairness = { attainment: meanOf('attainment'), normalisedLatency: meanOf('normalisedLatency') }
+    return { tenants: meanTenants(runs), fairness }
+  }
+
+  #over(k: number, value: (cell: { batch: BatchResult; run: number }) => number): Float64Array {
+    return Float64Array.from(this.#cells[k]!.slice(0, this.#replications), value)
   }
 }
 
@@ -223,7 +301,7 @@ function readAlphas(reader: OptionReader): number[] {
 
 /** Recorded and fixed arrivals are the same in every replication. */
 function chooseReplications(asked: number | undefined, arrivals: Arrivals): number {
-  if (arrivals === 'poisson') return asked ?? DEFAULT_REPLICATIONS
+  if (isRandom(arrivals)) return asked ?? DEFAULT_REPLICATIONS
   if (asked !== undefined && asked > 1) {
     const message = `Expected 1 for \`replications\`, got ${asked}: with ${arrivals} arrivals every replication is the same`
     throw new LaxityError('ERR_LAXITY_OPTION', message, 'replications')

@@ -101,4 +101,27 @@ double detExp(double x) {
   return value * powerOfTwo(k + 64) * 0x1p-64;
 }
 
+double detCbrt(double x) {
+  if (!(x >= 0)) return kNaN;
+  if (x == 0 || x == kInfinity) return x;
+  double scale = 1;
+  if (x < 0x1p-1000) {  // subnormal numbers have no usable exponent
+    x *= 0x1p108;
+    scale = 0x1p-36;
+  }
+  // A third of the exponent with the fraction carried along is the root to 5 bits; the constant centres the
+  // error.
+  double t = std::bit_cast<double>(std::bit_cast<std::uint64_t>(x) / 3 + (std::uint64_t{715'094'163} << 32));
+
+  // 1 / cbrt(r) near r = t^3 / x = 1, to 23 bits (coefficients of FreeBSD's msun).
+  const double r = (t * t) * (t / x);
+  t *= (1.87595182427177009643 + r * (-1.88497979543377169875 + r * 1.621429720105354466140)) +
+       (r * r) * r * (-0.758397934778766047437 + r * 0.145996192886612446982);
+
+  // Cut to 23 bits t * t is exact, and one Newton step ends at 0.67 ulp.
+  t = std::bit_cast<double>((std::bit_cast<std::uint64_t>(t) + 0x80000000u) & 0xffffffffc0000000u);
+  const double quotient = x / (t * t);
+  return (t + t * ((quotient - t) / (t + t + quotient))) * scale;
+}
+
 }  // namespace laxity

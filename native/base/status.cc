@@ -57,6 +57,14 @@ const char* reason(Status s) {
       return "An instance names a latency model that was not given.";
     case Status::kLawBroken:
       return "A conservation law failed during the run: a defect of this package.";
+    case Status::kPlacementFailed:
+      return "The placement function threw, or did not return the index of a candidate.";
+    case Status::kDoesNotFit:
+      return "The weights leave no room for KV in the memory of the GPUs.";
+    case Status::kBadParallelism:
+      return "The tensor parallelism must be 1, 2, 4 or 8 and divide the query heads of the model.";
+    case Status::kNotMeasured:
+      return "The calibration has no kernels of this precision on this GPU.";
   }
   return "The status has no known meaning.";
 }

@@ -32,7 +32,13 @@ enum class Status : std::uint8_t {
   kTooManyInstances = 23,  ///< Beyond the limit of instances.
   kUnknownModel = 24,      ///< An instance names a latency model that was not given.
   kLawBroken = 25,  ///< A conservation law failed during a run that checks them: a defect of this package.
+  kPlacementFailed = 26,  ///< A placement from outside (external.h) threw, or named no candidate.
+  kDoesNotFit = 27,       ///< The weights leave no room for KV in the memory of the GPUs.
+  kBadParallelism = 28,   ///< A tensor parallelism that the model or the calibration does not have.
+  kNotMeasured = 29,      ///< The calibration has no kernels of this precision on this GPU.
 };
+
+inline constexpr Status kLastStatus = Status::kNotMeasured;
 
 constexpr bool ok(Status s) { return s == Status::kOk; }
 

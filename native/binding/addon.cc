@@ -2,8 +2,11 @@
 // number of environments (worker threads) can load it.
 #include "base/statistics.h"
 #include "binding/convert.h"
+#include "binding/latency_wrap.h"
 #include "binding/layout.h"
+#include "binding/model_convert.h"
 #include "binding/napi_setup.h"
+#include "binding/planner_bench.h"
 #include "binding/scheduler_wrap.h"
 #include "binding/simulator_wrap.h"
 #include "binding/trace_wrap.h"
@@ -62,7 +65,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   std::vector<std::string_view> parameters;
   for (const ParameterInfo& p : kParameters) parameters.push_back(p.name);
   std::vector<std::string_view> reasons;
-  for (int s = 0; s <= static_cast<int>(Status::kLawBroken); ++s)
+  for (int s = 0; s <= static_cast<int>(kLastStatus); ++s)
     reasons.emplace_back(reason(static_cast<Status>(s)));
   exports.Set("orders", nameList(env, orderNames()));
   exports.Set("placements", nameList(env, placementNames()));
@@ -72,8 +75,15 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("Trace", TraceWrap::define(env));
   exports.Set("Simulator", SimulatorWrap::define(env));
   exports.Set("Scheduler", SchedulerWrap::define(env));
+  exports.Set("Latency", LatencyWrap::define(env));
+  exports.Set("Roofline", RooflineWrap::define(env));
+  exports.Set("hardware", hardware(env));
+  exports.Set("kernelTimes", Napi::Function::New<kernelTimes>(env, "kernelTimes"));
   exports.Set("chessSize", Napi::Function::New<chessSize>(env, "chessSize"));
   exports.Set("chessFill", Napi::Function::New<chessFillColumns>(env, "chessFill"));
+  exports.Set("macSqlSize", Napi::Function::New<macSqlSize>(env, "macSqlSize"));
+  exports.Set("macSqlFill", Napi::Function::New<macSqlFillColumns>(env, "macSqlFill"));
+  exports.Set("plannerBench", Napi::Function::New<plannerBench>(env, "plannerBench"));
   exports.Set("pairedT", Napi::Function::New<pairedTest>(env, "pairedT"));
   exports.Set("meanInterval", Napi::Function::New<interval>(env, "meanInterval"));
   return exports;

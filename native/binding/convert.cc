@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "binding/model_convert.h"
 #include "order/registry.h"
 #include "placement/registry.h"
 
@@ -128,6 +129,13 @@ bool readLatencies(Napi::Object from, std::vector<LatencyModel>* out) {
   for (std::uint32_t i = 0; i < list.Length(); ++i) {
     Napi::Object item;
     if (!itemOf(list, i, "latencies", &item)) return false;
+    LatencyModel modelled;
+    bool handled = false;
+    if (!readModelled(item, i, &handled, &modelled)) return false;
+    if (handled) {
+      out->push_back(std::move(modelled));
+      continue;
+    }
     static constexpr const char* kKinds[] = {"constants", "table"};
     int kind = 0;
     LatencyConstants c;
@@ -205,7 +213,9 @@ bool readInstances(Napi::Object from, std::vector<InstanceSpec>* out) {
         !readInteger(item, "latency", 0, 65535, &spec.latency) ||
         !readInteger(item, "model", 0, 65535, &spec.model) ||
         !readInteger(item, "kvTokens", 1, static_cast<double>(kMaxKvTokens), &spec.kvTokens) ||
-        !readInteger(item, "maxSequences", 1, kMaxSequences, &spec.maxSequences)) {
+        !readInteger(item, "maxSequences", 1, kMaxSequences, &spec.maxSequences) ||
+        !readInteger(item, "chunkTokens", 0, kMaxChunkTokens, &spec.chunkTokens) ||
+        !readInteger(item, "decodeShare", 0, kDecodeShareUnit - 1, &spec.decodeShare)) {
       return false;
     }
     spec.mode = static_cast<EngineMode>(mode);
@@ -214,7 +224,61 @@ bool readInstances(Napi::Object from, std::vector<InstanceSpec>* out) {
   return true;
 }
 
-bool readPolicy(Napi::Object from, RunOptions* out) {
+bool readPrefixCaches(Napi::Object from, std::vector<std::vector<CacheTier>>* out) {
+  Napi::Array list;
+  if (!readList(from, "instances", &list)) return false;
+  bool any = false;
+  for (std::uint32_t i = 0; i < list.Length(); ++i) {
+    Napi::Object instance;
+    Napi::Array given;
+    out->emplace_back();
+    if (!itemOf(list, i, "instances", &instance)) return false;
+    if (instance.Get("prefixCache").IsUndefined()) continue;
+    any = true;
+    if (!readList(instance, "prefixCache", &given)) return false;
+    if (given.Length() > 64) return fail(from.Env(), "Too many tiers in `prefixCache`");
+    for (std::uint32_t k = 0; k < given.Length(); ++k) {
+      Napi::Object item;
+      CacheTier tier;
+      double perToken = 0;
+      if (!itemOf(given, k, "prefixCache", &item) ||
+          !readInteger(item, "tokens", 0, static_cast<double>(kMaxKvTokens), &tier.tokens) ||
+          !readNumber(item, "msPerToken", &perToken)) {
+        return false;
+      }
+      if (!(perToken >= 0 && perToken <= 100)) return fail(from.Env(), "`msPerToken` out of range");
+      tier.perToken = fineFromMs(perToken);
+      out->back().push_back(tier);
+    }
+  }
+  if (!any) out->clear();
+  return true;
+}
+
+namespace {
+
+bool readError(Napi::Object from, PredictionError* out) {
+  const Napi::Value value = from.Get("error");
+  if (from.Env().IsExceptionPending()) return false;
+  if (value.IsUndefined()) return true;
+  if (!value.IsObject()) return fail(from.Env(), "Expected an object for `error`");
+  const Napi::Object error = value.As<Napi::Object>();
+  static constexpr const char* kLengths[] = {"none",    "lognormal", "mean-absolute",
+                                             "uniform", "bias",      "heavy-tail"};
+  int length = 0;
+  if (!readName(error, "length", kLengths, &length) || !readNumber(error, "size", &out->size) ||
+      !readNumber(error, "share", &out->share) || !readNumber(error, "correlation", &out->correlation) ||
+      !readNumber(error, "gpu", &out->gpu) || !readNumber(error, "batch", &out->batch) ||
+      !readInteger(error, "seed", 0, 9007199254740991.0, &out->seed)) {
+    return false;
+  }
+  out->length = static_cast<LengthError>(length);
+  return ok(checkError(*out)) || fail(from.Env(), "`error` out of range");
+}
+
+}  // namespace
+
+bool readPolicy(Napi::Object from, RunOptions* out, PlacementFunction* function) {
   static constexpr const char* kBindings[] = {"at-reveal", "at-credit"};
   static constexpr const char* kFeedbacks[] = {"boundary", "lease"};
   static constexpr const char* kKnowledge[] = {"online", "template", "declared", "oracle"};
@@ -225,17 +289,29 @@ bool readPolicy(Napi::Object from, RunOptions* out) {
   int feedback = 0;
   int knowledge = 0;
   int compat = 0;
-  if (!readString(from, "order", &order) || !readString(from, "placement", &placement) ||
+  const Napi::Value placer = from.Get("placement");
+  if (from.Env().IsExceptionPending()) return false;
+  if (!readString(from, "order", &order) ||
+      (!placer.IsFunction() && !readString(from, "placement", &placement)) ||
       !readName(from, "binding", kBindings, &bindingId) ||
       !readName(from, "feedback", kFeedbacks, &feedback) ||
       !readName(from, "knowledge", kKnowledge, &knowledge) || !readName(from, "compat", kCompat, &compat) ||
       !readInteger(from, "lookahead", 0, 1000, &out->lookahead) ||
-      !readInteger(from, "tieSeed", 0, 9007199254740991.0, &out->tieSeed)) {
+      !readInteger(from, "tieSeed", 0, 9007199254740991.0, &out->tieSeed) || !readError(from, &out->error)) {
     return false;
   }
   if (!makeOrder(order, &out->order)) return fail(from.Env(), "Unknown order \"" + order + "\"");
-  if (!makePlacement(placement, &out->placement))
+  if (placer.IsFunction()) {
+    function->bind(placer.As<Napi::Function>());
+    out->placement = function->placement();
+  } else if (!makePlacement(placement, &out->placement)) {
     return fail(from.Env(), "Unknown placement \"" + placement + "\"");
+  }
+  if (from.Has("placementSeed") && !from.Get("placementSeed").IsUndefined() &&
+      !readInteger(from, "placementSeed", 0, 9007199254740991.0, &out->placementSeed)) {
+    return false;
+  }
+  out->migrate = from.Get("migrate").ToBoolean();
   out->binding = static_cast<Binding>(bindingId);
   out->feedback = static_cast<Feedback>(feedback);
   out->knowledge = static_cast<Knowledge>(knowledge);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "binding/napi_setup.h"
+#include "binding/placement_function.h"
 #include "scheduler/scheduler.h"
 #include "simulator/simulation.h"
 #include "workload/trace.h"
@@ -30,9 +31,13 @@ bool readTrace(Napi::Object from, TraceColumns* out);
 bool readLatencies(Napi::Object from, std::vector<LatencyModel>* out);
 bool readTemplates(Napi::Object from, std::vector<std::vector<TemplateEntry>>* out);
 bool readInstances(Napi::Object from, std::vector<InstanceSpec>* out);
+/// `prefixCache` of each of the `instances`; stays empty where none has one.
+bool readPrefixCaches(Napi::Object from, std::vector<std::vector<CacheTier>>* out);
 
-/// order, placement, binding, feedback, lookahead, knowledge, parameters, tieSeed, compat.
-bool readPolicy(Napi::Object from, RunOptions* out);
+/// order, placement, binding, feedback, lookahead, knowledge, parameters, tieSeed, compat; optional
+/// placementSeed, migrate, error. A placement that is a function is bound to `function`, which must outlive
+/// the run.
+bool readPolicy(Napi::Object from, RunOptions* out, PlacementFunction* function);
 
 /// A name among those of an enum, by position.
 template <std::size_t N>

@@ -84,7 +84,9 @@ Napi::Object eventLayout(Napi::Env env) {
       .field<EngineMode>("mode", offsetof(InstanceEvent, spec.mode))
       .field<std::uint16_t>("model", offsetof(InstanceEvent, spec.model))
       .field<std::uint16_t>("latency", offsetof(InstanceEvent, spec.latency))
+      .field<std::uint16_t>("decodeShare", offsetof(InstanceEvent, spec.decodeShare))
       .field<std::uint32_t>("maxSequences", offsetof(InstanceEvent, spec.maxSequences))
+      .field<std::uint32_t>("chunkTokens", offsetof(InstanceEvent, spec.chunkTokens))
       .field<std::int64_t>("kvTokens", offsetof(InstanceEvent, spec.kvTokens))
       .field<std::uint64_t>("adapters", offsetof(InstanceEvent, spec.adapters));
   Kind(kinds, "firstToken", EventKind::kFirstToken).attempt(0);
@@ -127,8 +129,10 @@ Napi::Object eventLayout(Napi::Env env) {
       .LAXITY_FIELD(Reveal, predictedHigh)
       .field<std::uint32_t>("cachedOn0", offsetof(Reveal, cached[0].instance))
       .field<std::uint32_t>("cachedTokens0", offsetof(Reveal, cached[0].tokens))
+      .field<std::uint32_t>("cachedLoadUs0", offsetof(Reveal, cached[0].loadUs))
       .field<std::uint32_t>("cachedOn1", offsetof(Reveal, cached[1].instance))
       .field<std::uint32_t>("cachedTokens1", offsetof(Reveal, cached[1].tokens))
+      .field<std::uint32_t>("cachedLoadUs1", offsetof(Reveal, cached[1].loadUs))
       .LAXITY_FIELD(Reveal, remaining);
   Kind(kinds, "toolDone", EventKind::kToolDone).attempt(0);
   Kind(kinds, "cancel", EventKind::kCancel).attempt(0);

@@ -47,6 +47,7 @@ Napi::Function SchedulerWrap::define(Napi::Env env) {
        InstanceMethod<&SchedulerWrap::horizonMs>("horizonMs"),
        InstanceAccessor<&SchedulerWrap::decisions>("decisions"),
        InstanceAccessor<&SchedulerWrap::refusals>("refusals"),
+       InstanceAccessor<&SchedulerWrap::placementFailure>("placementFailure"),
        InstanceAccessor<&SchedulerWrap::nextWakeMs>("nextWakeMs")});
 }
 
@@ -59,7 +60,7 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   const Napi::Object given = info[0].As<Napi::Object>();
   RunOptions policy;
   ClusterSpec cluster;
-  if (!readPolicy(given, &policy) || !readLatencies(given, &cluster.latencies) ||
+  if (!readPolicy(given, &policy, &function_) || !readLatencies(given, &cluster.latencies) ||
       !readTemplates(given, &cluster.templates)) {
     return;
   }
@@ -72,6 +73,7 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
     fail(env, "Expected a ring of at least two whole records");
     return;
   }
+  function_.keepIn(info.This().As<Napi::Object>());
   ring_ = static_cast<unsigned char*>(data);
   capacity_ = static_cast<std::uint32_t>(length / sizeof(EventRecord) - 1);
   ringReference_ = Napi::Persistent(info[1].As<Napi::Object>());
@@ -90,10 +92,18 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   scheduler_->setFreed(&freed_);
 }
 
+/// Throws and returns true inside a placement that this very scheduler has called.
+bool SchedulerWrap::reentered(Napi::Env env) const {
+  if (deciding_) fail(env, "The scheduler is deciding: a placement must not call it");
+  return deciding_;
+}
+
 /// Drains the ring, applies its events in the order of the contract, decides once at the last t.
-/// Returns the number of decisions; -1 where the ring was empty, -2 where its counters make no sense.
+/// Returns the number of decisions; -1 where the ring was empty, -2 where its counters make no sense, -3
+/// where the placement function failed: decisions made before it stand, and the next decide asks again.
 Napi::Value SchedulerWrap::decide(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
+  if (reentered(env)) return env.Undefined();
   if (!scheduler_) return Napi::Number::New(env, -2);
   std::uint32_t written;
   std::uint32_t drained;
@@ -123,8 +133,12 @@ Napi::Value SchedulerWrap::decide(const Napi::CallbackInfo& info) {
       refusals_.push_back(static_cast<std::uint32_t>(status));
     }
   }
+  function_.reset();
+  deciding_ = true;
   const auto made = scheduler_->decide(t);
+  deciding_ = false;
   publish(made);
+  if (scheduler_->placementFailed()) return Napi::Number::New(env, -3);
   return Napi::Number::New(env, static_cast<double>(made.size()));
 }
 
@@ -149,6 +163,7 @@ void SchedulerWrap::publish(std::span<const Decision> made) {
 /// number, or -1).
 Napi::Value SchedulerWrap::applyLog(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
+  if (reentered(env)) return env.Undefined();
   napi_typedarray_type type;
   std::size_t length = 0;
   void* data = nullptr;
@@ -177,7 +192,10 @@ Napi::Value SchedulerWrap::applyLog(const Napi::CallbackInfo& info) {
     }
     if (next != made.size()) mismatch = static_cast<double>(i);
     if (record.header.kind == EventKind::kDecide) {
+      function_.reset();
+      deciding_ = true;
       made = scheduler_->decide(record.header.t);
+      deciding_ = false;
       next = 0;
       if (made.size() != record.header.count) mismatch = static_cast<double>(i);
     } else if (!ok(scheduler_->apply(record))) {
@@ -205,6 +223,11 @@ Napi::Value SchedulerWrap::refusals(const Napi::CallbackInfo& info) {
   return out;
 }
 
+/// Why the last decide returned -3: { threw, value }, else null.
+Napi::Value SchedulerWrap::placementFailure(const Napi::CallbackInfo& info) {
+  return function_.failure(info.Env());
+}
+
 Napi::Value SchedulerWrap::nextWakeMs(const Napi::CallbackInfo& info) {
   const Nanos wake = scheduler_ ? scheduler_->nextWake() : kNever;
   if (wake == kNever) return info.Env().Null();
@@ -212,6 +235,7 @@ Napi::Value SchedulerWrap::nextWakeMs(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value SchedulerWrap::audit(const Napi::CallbackInfo& info) {
+  if (reentered(info.Env())) return info.Env().Undefined();
   return Napi::Boolean::New(info.Env(), scheduler_ && scheduler_->audit());
 }
 
@@ -338,6 +362,7 @@ Napi::Value SchedulerWrap::queue(const Napi::CallbackInfo& info) {
 /// ms].
 Napi::Value SchedulerWrap::preview(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
+  if (reentered(env)) return env.Undefined();
   napi_typedarray_type type;
   std::size_t length = 0;
   void* data = nullptr;
@@ -350,9 +375,12 @@ Napi::Value SchedulerWrap::preview(const Napi::CallbackInfo& info) {
   EventRecord record;
   std::memcpy(&record, data, sizeof record);
   std::uint32_t chosen = kNoSlot;
+  function_.reset();
+  deciding_ = true;
   const Status status = record.header.kind == EventKind::kReveal
                             ? scheduler_->preview(record.reveal, &candidates_, &chosen)
                             : Status::kBadValue;
+  deciding_ = false;
   Napi::Float64Array out = Napi::Float64Array::New(env, 2 + candidates_.size() * 4);
   out[0] = static_cast<int>(status);
   out[1] = chosen == kNoSlot ? -1.0 : static_cast<double>(chosen);
@@ -376,7 +404,7 @@ Napi::Value SchedulerWrap::lengths(const Napi::CallbackInfo& info) {
   const LengthPredictor& lengths = scheduler_->live().lengths;
   if (stages < -1 || stages > 32767) return info.Env().Undefined();
   const LengthPrediction p = lengths.predict(stages, stage);
-  const LengthError e = lengths.error(stages, stage);
+  const LengthRecord e = lengths.error(stages, stage);
   double* at = static_cast<double*>(out.data);
   at[0] = lengths.observations(stages, stage);
   at[1] = p.mean;

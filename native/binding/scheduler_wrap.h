@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "binding/napi_setup.h"
+#include "binding/placement_function.h"
 #include "scheduler/log.h"
 #include "scheduler/scheduler.h"
 
@@ -25,6 +26,8 @@ class SchedulerWrap : public Napi::ObjectWrap<SchedulerWrap> {
   Napi::Value refusals(const Napi::CallbackInfo& info);
   Napi::Value nextWakeMs(const Napi::CallbackInfo& info);
   Napi::Value audit(const Napi::CallbackInfo& info);
+  Napi::Value placementFailure(const Napi::CallbackInfo& info);
+  bool reentered(Napi::Env env) const;
   Napi::Value setLogging(const Napi::CallbackInfo& info);
   Napi::Value takeLog(const Napi::CallbackInfo& info);
   Napi::Value instances(const Napi::CallbackInfo& info);
@@ -37,6 +40,8 @@ class SchedulerWrap : public Napi::ObjectWrap<SchedulerWrap> {
   Napi::Value horizonMs(const Napi::CallbackInfo& info);
   void publish(std::span<const Decision> made);
 
+  PlacementFunction function_;
+  bool deciding_ = false;  ///< a placement in JavaScript may try to come back in
   std::unique_ptr<Scheduler> scheduler_;
   Napi::ObjectReference ringReference_;
   unsigned char* ring_ = nullptr;

@@ -5,6 +5,7 @@
 
 #include "binding/convert.h"
 #include "binding/trace_wrap.h"
+#include "simulator/tenants.h"
 
 namespace laxity::binding {
 namespace {
@@ -29,7 +30,8 @@ bool output(Napi::Object from, const char* name, napi_typedarray_type type, std:
   return true;
 }
 
-bool readOutputs(Napi::Object from, const TraceColumns& trace, RunOutputs* out) {
+bool readOutputs(Napi::Object from, const Trace& bound, RunOutputs* out) {
+  const TraceColumns& trace = bound.columns();
   Column scales;
   if (!readColumn(from, "scales", napi_float64_array, true, &scales)) return false;
   out->scales = {static_cast<const double*>(scales.data), scales.length};
@@ -45,22 +47,61 @@ bool readOutputs(Napi::Object from, const TraceColumns& trace, RunOutputs* out) 
       !output(from, "control", napi_int32_array, 2, &out->control)) {
     return false;
   }
+  const std::size_t tenantCells = bound.tenants() * kTenantColumns;
+  double* tenants = nullptr;
+  if (!output(from, "tenants", napi_float64_array, tenantCells, &tenants)) return false;
+  if (tenants != nullptr) out->tenants = {tenants, tenantCells};
   if (scales.length > 0 && out->attainment == nullptr)
     return fail(from.Env(), "`scales` without `attainment`");
   return true;
 }
 
-bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out) {
-  static constexpr const char* kArrivals[] = {"poisson", "fixed", "trace"};
+/// What processes other than Poisson need; all optional.
+bool readArrivalShape(Napi::Object from, Arrivals::Options* out) {
+  const auto optional = [&from](const char* name, double* value) {
+    return from.Get(name).IsUndefined() || readNumber(from, name, value);
+  };
+  if (!optional("cv", &out->cv) || !optional("burstSize", &out->burstSize) ||
+      !optional("burstGapMs", &out->burstGapMs)) {
+    return false;
+  }
+  const Napi::Value step = from.Get("rateStep");
+  if (step.IsUndefined()) return true;
+  if (!step.IsObject()) return fail(from.Env(), "Expected an object for `rateStep`");
+  const Napi::Object o = step.As<Napi::Object>();
+  return readNumber(o, "fromMs", &out->step.fromMs) && readNumber(o, "lengthMs", &out->step.lengthMs) &&
+         readNumber(o, "factor", &out->step.factor);
+}
+
+bool readTenantScales(Napi::Object from, std::vector<double>* out) {
+  const Napi::Value value = from.Get("tenantScales");
+  if (value.IsUndefined()) return true;
+  if (!value.IsArray()) return fail(from.Env(), "Expected an array for `tenantScales`");
+  const Napi::Array list = value.As<Napi::Array>();
+  for (std::uint32_t i = 0; i < list.Length(); ++i) {
+    const Napi::Value item = list.Get(i);
+    const double scale = item.IsNumber() ? item.As<Napi::Number>().DoubleValue() : 0;
+    if (!(scale > 0 && scale <= 1e6)) return fail(from.Env(), "`tenantScales` out of range");
+    out->push_back(scale);
+  }
+  return true;
+}
+
+bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out, PlacementFunction* function) {
+  static constexpr const char* kArrivals[] = {"poisson", "fixed", "trace", "gamma", "bursts"};
   static constexpr const char* kBases[] = {"template", "exclusive"};
   int arrivals = 0;
   int base = 0;
   double seed = 0;
   double replication = 0;
-  if (!readPolicy(from, out) || !readName(from, "arrivals", kArrivals, &arrivals) ||
-      !readName(from, "sloBase", kBases, &base) || !readNumber(from, "rate", &out->arrivals.rate) ||
-      !readNumber(from, "seed", &seed) || !readNumber(from, "replication", &replication) ||
-      !readNumber(from, "sloScale", &out->sloScale)) {
+  int stageTemplate = 0;
+  static constexpr const char* kTemplates[] = {"mean", "pessimistic"};
+  if (!readPolicy(from, out, function) || !readName(from, "arrivals", kArrivals, &arrivals) ||
+      !readName(from, "sloBase", kBases, &base) ||
+      (from.Has("template") && !readName(from, "template", kTemplates, &stageTemplate)) ||
+      !readNumber(from, "rate", &out->arrivals.rate) || !readNumber(from, "seed", &seed) ||
+      !readNumber(from, "replication", &replication) || !readNumber(from, "sloScale", &out->sloScale) ||
+      !readArrivalShape(from, &out->arrivals) || !readTenantScales(from, &out->tenantScales)) {
     return false;
   }
   if (!(out->sloScale > 0 && out->sloScale <= 1e6)) return fail(from.Env(), "`sloScale` out of range");
@@ -72,6 +113,7 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out) {
   out->arrivals.replication = static_cast<std::uint64_t>(replication);
   if (trace.arrivalMs != nullptr) out->arrivals.recordedMs = {trace.arrivalMs, trace.workflows};
   out->sloBase = static_cast<SloBase>(base);
+  out->stageTemplate = static_cast<std::uint16_t>(stageTemplate);
   out->laws = from.Get("laws").ToBoolean();
   return true;
 }
@@ -93,6 +135,14 @@ Napi::Object resultObject(Napi::Env env, Status status, const RunResult& r, std:
   o.Set("p99Ms", r.p99Ms);
   o.Set("sloScale95", r.sloScale95);
   o.Set("throughputPerS", r.throughputPerS);
+  o.Set("hiddenEvictions", static_cast<double>(r.hiddenEvictions));
+  o.Set("cacheHits", static_cast<double>(r.cache.hits));
+  o.Set("cacheMisses", static_cast<double>(r.cache.misses));
+  o.Set("cacheStale", static_cast<double>(r.cache.stale));
+  o.Set("cachePromptTokens", static_cast<double>(r.cache.promptTokens));
+  o.Set("cacheSharedTokens", static_cast<double>(r.cache.sharedTokens));
+  o.Set("cacheFoundTokens", static_cast<double>(r.cache.cachedTokens));
+  o.Set("cacheLoadedTokens", static_cast<double>(r.cache.loadedTokens));
   o.Set("cpuMs", cpuMs);
   return o;
 }
@@ -118,7 +168,7 @@ SimulatorWrap::SimulatorWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   }
   const Napi::Object cluster = info[1].As<Napi::Object>();
   if (!readLatencies(cluster, &cluster_.latencies) || !readInstances(cluster, &cluster_.instances) ||
-      !readTemplates(cluster, &cluster_.templates)) {
+      !readTemplates(cluster, &cluster_.templates) || !readPrefixCaches(cluster, &cluster_.prefixCaches)) {
     return;
   }
   for (const InstanceSpec& spec : cluster_.instances) {
@@ -152,17 +202,31 @@ Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* lo
     fail(env, "Expected run options and outputs");
     return env.Undefined();
   }
+  if (running_) {
+    fail(env, "This simulator is running: a placement must not run it again");
+    return env.Undefined();
+  }
+  PlacementFunction function;
   RunOptions options;
   RunOutputs outputs;
-  if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options) ||
-      !readOutputs(info[1].As<Napi::Object>(), trace_->columns(), &outputs)) {
+  if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options, &function) ||
+      !readOutputs(info[1].As<Napi::Object>(), *trace_, &outputs)) {
+    return env.Undefined();
+  }
+  if (options.stageTemplate > 0 && options.stageTemplate >= cluster_.templates.size()) {
+    fail(env, "The cluster has no such template");
     return env.Undefined();
   }
   outputs.log = log;
   RunResult result;
   const double before = threadCpuMs();
+  running_ = true;
   const Status status = laxity::simulate(*trace_, cluster_, options, outputs, &result, &workspace_);
-  return resultObject(env, status, result, trace_->columns().workflows, threadCpuMs() - before);
+  running_ = false;
+  Napi::Object object =
+      resultObject(env, status, result, trace_->columns().workflows, threadCpuMs() - before);
+  if (function.failed()) object.Set("placementFailure", function.failure(env));
+  return object;
 }
 
 }  // namespace laxity::binding

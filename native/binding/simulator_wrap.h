@@ -20,6 +20,7 @@ class SimulatorWrap : public Napi::ObjectWrap<SimulatorWrap> {
   const Trace* trace_ = nullptr;
   ClusterSpec cluster_;
   Workspace workspace_;
+  bool running_ = false;  ///< a placement in JavaScript may try to run this simulator again
 };
 
 }  // namespace laxity::binding

@@ -2,6 +2,7 @@
 
 #include "binding/convert.h"
 #include "workload/chess.h"
+#include "workload/mac_sql.h"
 
 namespace laxity::binding {
 namespace {
@@ -33,39 +34,67 @@ bool writable(Napi::Object from, const char* name, napi_typedarray_type type, st
   return true;
 }
 
-}  // namespace
+bool readSpec(const Napi::CallbackInfo& info, MacSqlSpec* out) {
+  if (!info[0].IsObject()) return fail(info.Env(), "Expected the options of a workload");
+  const Napi::Object options = info[0].As<Napi::Object>();
+  double workflows = 0;
+  double seed = 0;
+  if (!readNumber(options, "workflows", &workflows) || !readNumber(options, "seed", &seed)) return false;
+  if (!(workflows >= 1 && workflows <= kMaxMacSqlWorkflows) || !(seed >= 0 && seed <= 9007199254740991.0)) {
+    return fail(info.Env(), "Workload options out of range");
+  }
+  *out = {static_cast<std::uint32_t>(workflows), static_cast<std::uint64_t>(seed)};
+  return ok(macSqlCheck(*out)) || fail(info.Env(), "Workload options out of range");
+}
 
-Napi::Value chessSize(const Napi::CallbackInfo& info) {
-  ChessSpec spec;
-  if (!readSpec(info, &spec)) return info.Env().Undefined();
-  const ChessSizes sizes = chessSizes(spec);
-  Napi::Object o = Napi::Object::New(info.Env());
-  o.Set("workflows", spec.workflows);
+Napi::Value sizeObject(Napi::Env env, std::uint32_t workflows, const GeneratedSizes& sizes) {
+  Napi::Object o = Napi::Object::New(env);
+  o.Set("workflows", workflows);
   o.Set("calls", sizes.calls);
   o.Set("edges", sizes.edges);
   return o;
 }
 
-Napi::Value chessFillColumns(const Napi::CallbackInfo& info) {
+bool readColumns(const Napi::CallbackInfo& info, std::uint32_t workflows, const GeneratedSizes& sizes,
+                 GeneratedColumns* out) {
+  if (!info[1].IsObject()) return fail(info.Env(), "Expected the columns to fill");
+  const Napi::Object columns = info[1].As<Napi::Object>();
+  return writable(columns, "firstCall", napi_uint32_array, std::size_t{workflows} + 1, &out->firstCall) &&
+         writable(columns, "stage", napi_uint16_array, sizes.calls, &out->stage) &&
+         writable(columns, "promptTokens", napi_uint32_array, sizes.calls, &out->promptTokens) &&
+         writable(columns, "outputTokens", napi_uint32_array, sizes.calls, &out->outputTokens) &&
+         writable(columns, "parentOffset", napi_uint32_array, std::size_t{sizes.calls} + 1,
+                  &out->parentOffset) &&
+         writable(columns, "parents", napi_uint32_array, sizes.edges, &out->parents);
+}
+
+}  // namespace
+
+Napi::Value chessSize(const Napi::CallbackInfo& info) {
   ChessSpec spec;
   if (!readSpec(info, &spec)) return info.Env().Undefined();
-  if (!info[1].IsObject()) {
-    fail(info.Env(), "Expected the columns to fill");
-    return info.Env().Undefined();
-  }
-  const ChessSizes sizes = chessSizes(spec);
-  const Napi::Object columns = info[1].As<Napi::Object>();
-  ChessColumns out;
-  if (!writable(columns, "firstCall", napi_uint32_array, std::size_t{spec.workflows} + 1, &out.firstCall) ||
-      !writable(columns, "stage", napi_uint16_array, sizes.calls, &out.stage) ||
-      !writable(columns, "promptTokens", napi_uint32_array, sizes.calls, &out.promptTokens) ||
-      !writable(columns, "outputTokens", napi_uint32_array, sizes.calls, &out.outputTokens) ||
-      !writable(columns, "parentOffset", napi_uint32_array, std::size_t{sizes.calls} + 1,
-                &out.parentOffset) ||
-      !writable(columns, "parents", napi_uint32_array, sizes.edges, &out.parents)) {
-    return info.Env().Undefined();
-  }
-  chessFill(spec, out);
+  return sizeObject(info.Env(), spec.workflows, chessSizes(spec));
+}
+
+Napi::Value chessFillColumns(const Napi::CallbackInfo& info) {
+  ChessSpec spec;
+  GeneratedColumns out;
+  if (readSpec(info, &spec) && readColumns(info, spec.workflows, chessSizes(spec), &out))
+    chessFill(spec, out);
+  return info.Env().Undefined();
+}
+
+Napi::Value macSqlSize(const Napi::CallbackInfo& info) {
+  MacSqlSpec spec;
+  if (!readSpec(info, &spec)) return info.Env().Undefined();
+  return sizeObject(info.Env(), spec.workflows, macSqlSizes(spec));
+}
+
+Napi::Value macSqlFillColumns(const Napi::CallbackInfo& info) {
+  MacSqlSpec spec;
+  GeneratedColumns out;
+  if (readSpec(info, &spec) && readColumns(info, spec.workflows, macSqlSizes(spec), &out))
+    macSqlFill(spec, out);
   return info.Env().Undefined();
 }
 

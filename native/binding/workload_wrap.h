@@ -7,5 +7,7 @@ namespace laxity::binding {
 
 Napi::Value chessSize(const Napi::CallbackInfo& info);
 Napi::Value chessFillColumns(const Napi::CallbackInfo& info);
+Napi::Value macSqlSize(const Napi::CallbackInfo& info);
+Napi::Value macSqlFillColumns(const Napi::CallbackInfo& info);
 
 }  // namespace laxity::binding

@@ -13,12 +13,25 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
+bool validMode(const InstanceSpec& spec) {
+  switch (spec.mode) {
+    case EngineMode::kPrefillFirst:
+      return true;
+    case EngineMode::kChunked:
+      return spec.chunkTokens >= 1 && spec.chunkTokens <= kMaxChunkTokens;
+    case EngineMode::kDecodeShare:
+      return spec.decodeShare >= 1 && spec.decodeShare < kDecodeShareUnit;
+  }
+  return false;
+}
+
 }  // namespace
 
 Status Cluster::add(std::uint32_t slot, const InstanceSpec& spec) {
   if (slot >= kMaxInstances) return Status::kTooManyInstances;
   if (slot > instances_.size()) return Status::kSlotOutOfRange;
-  if (spec.role != Role::kUnified || spec.mode != EngineMode::kPrefillFirst) return Status::kUnsupported;
+  if (spec.role != Role::kUnified) return Status::kUnsupported;
+  if (!validMode(spec)) return Status::kBadValue;
   if (spec.latency >= latencies_.size()) return Status::kUnknownModel;
   if (spec.kvTokens < 1 || spec.kvTokens > kMaxKvTokens) return Status::kBadValue;
   if (spec.maxSequences < 1 || spec.maxSequences > kMaxSequences) return Status::kBadValue;
@@ -51,11 +64,32 @@ Status Cluster::add(std::uint32_t slot, const InstanceSpec& spec) {
   return Status::kOk;
 }
 
+Nanos Cluster::delay(const Instance& m, Nanos work, std::int64_t tokens) const {
+  constexpr FineSum kLongest = kMaxTime >> 19;
+  FineSum later;
+  if (m.spec.mode == EngineMode::kDecodeShare) {
+    later = FineSum{work} * m.spec.decodeShare / (kDecodeShareUnit - m.spec.decodeShare);
+  } else {
+    const std::uint32_t running = m.ledger.running();
+    const std::int64_t budget = m.spec.chunkTokens > running ? m.spec.chunkTokens - running : 1;
+    const std::int64_t iterations = (tokens + budget - 1) / budget;
+    const std::int64_t context = m.ledger.context;
+    later = FineSum{roundFine(latency(m).piece(running, context).at(context))} * iterations;
+  }
+  return static_cast<Nanos>(std::min(later, kLongest));
+}
+
 void Cluster::setCondition(std::uint32_t slot, Condition condition) {
   Instance& m = instances_[slot];
   m.condition = condition;
   reindex(classes_[m.hardwareClass]);
   ++revision_;
+}
+
+void Cluster::balance(Load load) {
+  if (load_ == load) return;
+  load_ = load;
+  for (HardwareClass& k : classes_) reindex(k);
 }
 
 void Cluster::setMask(std::uint32_t slot, bool masked) {
@@ -91,7 +125,7 @@ void Cluster::reindex(HardwareClass& k) {
   for (std::size_t i = 0; i < k.members.size(); ++i) {
     Instance& m = instances_[k.members[i]];
     m.memberIndex = static_cast<std::uint32_t>(i);
-    k.work.set(i, m.accepts() ? m.ledger.work : kNever);
+    k.work.set(i, m.accepts() ? load(m) : kNever);
     if (m.accepts()) ++k.up;
     if (m.condition != Condition::kRemoved) ++k.present;
   }

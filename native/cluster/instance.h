@@ -27,6 +27,8 @@ struct InstanceSpec {
 };
 
 inline constexpr std::uint32_t kMaxSequences = 65'535;
+inline constexpr std::uint32_t kMaxChunkTokens = 1'000'000;
+inline constexpr std::uint16_t kDecodeShareUnit = 1000;  ///< decodeShare of full speed; shares lie below it
 inline constexpr std::int64_t kMaxKvTokens = 10'000'000'000;
 inline constexpr std::uint32_t kMaxInstances = 65'535;
 inline constexpr std::uint32_t kMaxAdapters = 64;
@@ -47,19 +49,22 @@ struct CallCost {
   std::int64_t kv = 0;       ///< tokens to reserve
   std::int64_t context = 0;  ///< expected mean context while decoding, tokens
   std::uint32_t sequences = 1;
+  std::uint32_t prefillTokens = 0;  ///< of the prompt, not cached: what its prefill computes
 };
 
 /// The scheduler's belief, sums over its own assigned calls; all integers. The engine's truth is another
 /// quantity.
 struct Ledger {
-  std::uint32_t assigned = 0;     ///< calls waiting here or leased here, unfinished
-  Nanos work = 0;                 ///< sum of their exec: OUT (policies 4)
-  std::uint32_t leased = 0;       ///< sequences leased
-  std::int64_t reservedKv = 0;    ///< tokens reserved by leases
-  std::int64_t heldKv = 0;        ///< tokens kept on a prefill instance until the transfer is done
-  std::int64_t context = 0;       ///< expected context of the leases
-  std::uint32_t unprefilled = 0;  ///< |U|: leases without a first token
-  Nanos unprefilledWork = 0;      ///< sum of their prefill
+  std::uint32_t assigned = 0;              ///< calls waiting here or leased here, unfinished
+  Nanos work = 0;                          ///< sum of their exec: OUT (policies 4)
+  std::uint32_t leased = 0;                ///< sequences leased
+  std::int64_t reservedKv = 0;             ///< tokens reserved by leases
+  std::int64_t heldKv = 0;                 ///< tokens kept on a prefill instance until the transfer is done
+  std::int64_t context = 0;                ///< expected context of the leases
+  std::uint32_t unprefilled = 0;           ///< |U|: leases without a first token
+  Nanos unprefilledWork = 0;               ///< sum of their prefill
+  std::int64_t unprefilledTokens = 0;      ///< sum of their prefillTokens
+  std::uint32_t unprefilledSequences = 0;  ///< sum of their sequences
   Nanos prefillsEnd = 0;  ///< projected end of the leased prefills (ready_m), corrected by first tokens
   friend bool operator==(const Ledger&, const Ledger&) = default;
 
@@ -77,13 +82,19 @@ struct Ledger {
     context += c.context;
     ++unprefilled;
     unprefilledWork += c.prefill;
+    unprefilledTokens += c.prefillTokens;
+    unprefilledSequences += c.sequences;
     prefillsEnd = (prefillsEnd > t ? prefillsEnd : t) + c.prefill;
   }
   void firstToken(const CallCost& c, Nanos t) {
     --unprefilled;
     unprefilledWork -= c.prefill;
+    unprefilledTokens -= c.prefillTokens;
+    unprefilledSequences -= c.sequences;
     prefillsEnd = t + unprefilledWork;
   }
+  /// Sequences that decode.
+  std::uint32_t running() const { return leased - unprefilledSequences; }
   void release(const CallCost& c) {
     leased -= c.sequences;
     reservedKv -= c.kv;
@@ -91,12 +102,37 @@ struct Ledger {
   }
 };
 
+/// What waits for an instance, and the tokens it has yet to prefill: integer sums that return to zero. Kept
+/// only where a placement or the migration asks for it; a call counts from its queue to its first token.
+struct Backlog {
+  std::uint32_t waiting = 0;  ///< sequences of the calls in its queue
+  Nanos prefill = 0;          ///< sum of their prefill
+  std::int64_t kv = 0;        ///< sum of the tokens they will reserve
+  std::int64_t tokens = 0;    ///< tokens to prefill, of waiting calls and of leases without a first token
+  friend bool operator==(const Backlog&, const Backlog&) = default;
+
+  void enter(const CallCost& c) {
+    waiting += c.sequences;
+    prefill += c.prefill;
+    kv += c.kv;
+    tokens += c.prefillTokens;
+  }
+  void leave(const CallCost& c) {
+    waiting -= c.sequences;
+    prefill -= c.prefill;
+    kv -= c.kv;
+    tokens -= c.prefillTokens;
+  }
+  void lease(const CallCost& c) { tokens += c.prefillTokens; }
+  void firstToken(const CallCost& c) { tokens -= c.prefillTokens; }
+};
+
 /// What an engine reported for this very instant (CONTRACT 6); replaces the ledger's terms of the credit.
 struct ExactCapacity {
   Nanos at = -1;
   std::int64_t kvFree = 0;
   std::uint32_t sequencesFree = 0;
-  std::uint32_t prefillFree = 0;
+  std::uint32_t prefillFree = 0;  ///< as Capacity::prefillFree
 };
 
 struct Instance {
@@ -111,6 +147,7 @@ struct Instance {
   std::uint32_t firstLease = kNoSlot;  ///< head of the list of its leased calls
   Nanos closedUntil = 0;               ///< no new lease before: backpressure with a retry time
   Ledger ledger;
+  Backlog backlog;
   ExactCapacity exact;
   double utilisation = 0;  ///< decayed share of time in prefill, as of utilisationAt (policies 4.9)
   Nanos utilisationAt = 0;

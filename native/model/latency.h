@@ -1,11 +1,14 @@
-// What a call costs on one kind of instance. One interface; the implementations are constants and tables so
-// far.
+// What a call costs on one kind of instance. One interface; the implementations are constants (with measured
+// prefill times where there are some), the calibrated roofline (roofline_table.h) and a measured profile
+// (profile.h).
 //
 // Decode is described by exact linear pieces, so that a simulator can leap over iterations: while the summed
 // context stays below `contextEnd`, an iteration takes base + perContext * context.
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "base/fixed.h"
@@ -47,6 +50,20 @@ struct DecodePiece {
   static constexpr std::int64_t kShort = std::int64_t{1} << 31;  ///< below it n * (n - 1) fits
 };
 
+/// What one prefill gets of an iteration.
+struct PrefillChunk {
+  std::uint32_t cachedTokens = 0;  ///< of its prompt, found in the prefix cache
+  std::uint32_t doneTokens = 0;    ///< computed by earlier iterations
+  std::uint32_t newTokens = 0;     ///< computed by this one
+};
+
+/// Iterations of one composition, decodes and chunks.
+struct MixedPiece {
+  DecodePiece decode;           ///< with the time of the chunks in its base
+  std::int64_t iterations = 0;  ///< for how many it holds; more than one only without chunks, or while a lone
+                                ///< chunk is followed by further ones of its size
+};
+
 struct LatencyConstants {
   double prefillBaseMs = 0;
   double prefillPerTokenMs = 0;
@@ -61,6 +78,12 @@ struct PrefillKnot {
   Nanos time = 0;
 };
 
+class Profile;
+class RooflineTable;
+struct ProfileGrid;
+struct RooflineSpec;
+
+/// A value: copies share their tables, which never change.
 class LatencyModel {
  public:
   /// Rejects (kBadValue) anything negative, not finite, or too large, and a decode base below 1 ns: time must
@@ -71,11 +94,16 @@ class LatencyModel {
   /// The prefill constants are ignored.
   static Status table(std::vector<PrefillKnot> knots, const LatencyConstants& constants, LatencyModel* out);
 
+  /// The calibrated roofline, tabulated. Refuses what roofline.h's check refuses.
+  static Status roofline(const RooflineSpec& spec, LatencyModel* out);
+
+  /// A measured profile. Refuses what profile.h's create refuses.
+  static Status profile(ProfileGrid decode, ProfileGrid prefill, LatencyModel* out);
+
   /// Time of a whole prefill that computes `newTokens` on top of `cachedTokens` already present. At least 1
   /// ns.
   Nanos prefill(std::uint32_t newTokens, std::uint32_t cachedTokens) const {
-    (void)cachedTokens;  // constants and tables price the new tokens alone
-    if (!knots_.empty()) return prefillFromKnots(newTokens);
+    if (kind_ != Kind::kConstants) return prefillFromTable(newTokens, cachedTokens);
     Fine fine;
     const Nanos time = __builtin_mul_overflow(prefillPerToken_, static_cast<Fine>(newTokens), &fine) ||
                                __builtin_add_overflow(fine, prefillBase_, &fine)
@@ -86,9 +114,17 @@ class LatencyModel {
 
   /// The piece that holds for `batch` >= 1 sequences at `context` tokens in all.
   DecodePiece piece(std::uint32_t batch, std::int64_t context) const {
-    (void)context;
+    if (kind_ >= Kind::kRoofline) [[unlikely]]
+      return pieceFromTable(batch, context);
     return {decodeBase_ + decodePerSequence_ * (static_cast<Fine>(batch) - 1), decodePerContext_, kUnbounded};
   }
+
+  /// An iteration that carries chunks of prefills beside the decodes of `batch` >= 0 sequences. Constants and
+  /// tables: the decode iteration, plus for each chunk the rise of the prefill time from the tokens that are
+  /// done to those that will be (the prefill base comes with the first chunk), so that a prefill costs the
+  /// same in one piece and in many; profiles likewise. The roofline prices the iteration as a whole, as if
+  /// every chunk ended its prompt. At least 1 ns, at most the longest Fine.
+  MixedPiece mixed(std::uint32_t batch, std::int64_t context, std::span<const PrefillChunk> chunks) const;
 
   /// `steps` iterations of one sequence alone, starting with `context` tokens; rounded once.
   Nanos decodeAlone(std::int64_t context, std::int64_t steps) const {
@@ -97,20 +133,39 @@ class LatencyModel {
     return decodeAcross(context, steps);
   }
 
+  /// This model with every time multiplied by `factor` and the term per further sequence by `perSequence` as
+  /// well: what a mistaken scheduler believes. A factor of 1 keeps every bit; results stay within the bounds
+  /// of `constants`.
+  LatencyModel skewed(double factor, double perSequence) const;
+
   friend bool operator==(const LatencyModel& a, const LatencyModel& b);
 
  private:
   static constexpr std::int64_t kUnbounded = INT64_MAX;
 
+  /// In this order: what needs no table comes first.
+  enum class Kind : std::uint8_t { kConstants, kKnots, kRoofline, kProfile };
+
+  Nanos prefillFromTable(std::uint32_t newTokens, std::uint32_t cachedTokens) const;
+  DecodePiece tablePiece(std::uint32_t batch, std::int64_t context) const;
+  DecodePiece pieceFromTable(std::uint32_t batch, std::int64_t context) const;
   Nanos prefillFromKnots(std::uint32_t newTokens) const;
   Nanos decodeAcross(std::int64_t context, std::int64_t steps) const;
 
+  // Of the kinds with a table, which all copies share: what `skewed` has multiplied.
+  bool skewed_ = false;
+  double factor_ = 1;
+  double perSequence_ = 1;
+
+  Kind kind_ = Kind::kConstants;
   Fine prefillBase_ = 0;
   Fine prefillPerToken_ = 0;
   Fine decodeBase_ = 0;
   Fine decodePerSequence_ = 0;
   Fine decodePerContext_ = 0;
   std::vector<PrefillKnot> knots_;
+  std::shared_ptr<const RooflineTable> roofline_;
+  std::shared_ptr<const Profile> profile_;
 };
 
 }  // namespace laxity

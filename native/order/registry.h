@@ -5,14 +5,25 @@
 #include <variant>
 #include <vector>
 
+#include "order/edf.h"
+#include "order/edf_alpha.h"
+#include "order/edf_path.h"
 #include "order/fcfs.h"
+#include "order/llf.h"
+#include "order/llf_call.h"
+#include "order/qlm.h"
 #include "order/ratio.h"
+#include "order/sjf.h"
+#include "order/srpt.h"
+#include "order/stretch.h"
 #include "order/urgency.h"
+#include "order/vtc.h"
 #include "order/workflow_fcfs.h"
 
 namespace laxity {
 
-using Order = std::variant<Fcfs, WorkflowFcfs, Urgency, Ratio>;
+using Order = std::variant<Fcfs, WorkflowFcfs, Urgency, Ratio, Edf, EdfPath, Llf, LlfCall, Sjf, Srpt, Stretch,
+                           Vtc, Qlm, EdfAlpha>;
 
 /// False where no order has this name.
 bool makeOrder(std::string_view name, Order* out);

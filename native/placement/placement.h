@@ -9,6 +9,11 @@
 //                     waiting calls, the leases and the call together exceed the KV; elsewhere all of it may
 //                     be 0
 //   choose(view)      an instance slot among the view's candidates; the view has at least one
+// and may have
+//   kNeedsBacklog      true: it reads the instances' backlog
+//   kNeedsUtilisation  true: it reads their utilisation
+//   kBalancesCalls     true: its load is the number of assigned calls, not their work (eachLeastWork)
+//   seed(n)            takes its own seed (the configuration's placementSeed) before the first choice
 // It may keep state of its own (a counter); it sees the cluster only through the view.
 //
 // Ties: equal choices go by (score, service time, perm[m]) (CONTRACT 7). Scores that fall with the
@@ -16,7 +21,9 @@
 // representative a class is enough and rounding of the score cannot reorder a class.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "cluster/cluster.h"
 #include "workflow/graph.h"
@@ -25,6 +32,13 @@
 #include "workflow/template.h"
 
 namespace laxity {
+
+template <class P>
+inline constexpr bool kNeedsBacklog = requires { requires P::kNeedsBacklog; };
+template <class P>
+inline constexpr bool kNeedsUtilisation = P::kNeedsQueueAhead || requires { requires P::kNeedsUtilisation; };
+template <class P>
+inline constexpr bool kBalancesCalls = requires { requires P::kBalancesCalls; };
 
 /// What waits on an instance, seen from one candidate call under the present order.
 struct QueueAhead {
@@ -64,6 +78,7 @@ class Choice {
 class PlacementView {
  public:
   const Call& call;
+  const Workflow& workflow;
   const Cluster& cluster;
   const PolicyParameters& parameters;
   const Estimate* estimates;           ///< per hardware class; exec = kNever where the call cannot run
@@ -83,15 +98,8 @@ class PlacementView {
   /// The call's cost on an instance: that of its class, less what a cached prefix saves there.
   Estimate estimate(std::uint32_t m) const {
     const Instance& i = cluster.at(m);
-    Estimate e = estimates[i.hardwareClass];
-    if (!call.hasCached) return e;
-    for (const CachedPrefix& cached : call.cached) {
-      if (cached.instance != m || cached.tokens == 0) continue;
-      const Nanos whole = e.prefill;
-      e.prefill = cluster.latency(i).prefill(call.promptTokens - cached.tokens, cached.tokens);
-      e.exec += e.prefill - whole;
-    }
-    return e;
+    const Estimate& e = estimates[i.hardwareClass];
+    return call.hasCached ? withCachedPrefix(e, call, m, cluster.latency(i)) : e;
   }
 
   QueueAhead queueAhead(std::uint32_t m) const { return queueAheadOf(scheduler, m, *this); }
@@ -104,7 +112,41 @@ class PlacementView {
     }
   }
 
-  /// Per class the candidate with the smallest (outstanding work, perm), then the holders of a cached prefix.
+  /// Prompt tokens that the call would have to compute on an instance.
+  std::uint32_t newTokens(std::uint32_t m) const {
+    return call.hasCached ? laxity::newTokens(call, m) : call.promptTokens;
+  }
+
+  bool isCandidate(std::uint32_t m) const {
+    if (m >= cluster.size() || !eligible(m)) return false;
+    return withCredit == nullptr || std::find(withCredit->begin(), withCredit->end(), m) != withCredit->end();
+  }
+
+  /// Number of candidates: O(classes) at reveal.
+  std::uint32_t candidates() const {
+    std::uint32_t count = 0;
+    if (withCredit) {
+      for (const std::uint32_t m : *withCredit) count += eligible(m) ? 1 : 0;
+      return count;
+    }
+    const auto& classes = cluster.classes();
+    for (std::size_t k = 0; k < classes.size(); ++k) {
+      if (estimates[k].exec != kNever) count += classes[k].up;
+    }
+    return count;
+  }
+
+  /// The r-th candidate (from 0) in ascending perm, of the `count` there are.
+  std::uint32_t candidate(std::uint32_t r, std::uint32_t count) const {
+    const std::vector<std::uint32_t>& all = withCredit ? *withCredit : cluster.byTie();
+    if (count == all.size()) return all[r];
+    for (const std::uint32_t m : all) {
+      if (eligible(m) && r-- == 0) return m;
+    }
+    return kNoSlot;
+  }
+
+  /// Per class the candidate with the smallest (load, perm), then the holders of a cached prefix.
   template <class Visit>
   void eachLeastWork(Visit&& visit) const {
     if (withCredit) {

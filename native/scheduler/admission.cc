@@ -4,7 +4,8 @@
 // that became ready in it: whoever was leased needs no place in a queue, whoever waited before keeps it, and
 // a retry keeps the place it once got. Ties: the latest to become ready is refused first. A call is hopeless
 // from the first nanosecond at which now + its t_comp on the fastest class exceeds the declared deadline of
-// its workflow. Demoted calls go after all others, by ready time.
+// its workflow. Demoted calls go after all others, by (ready time, rank); ageing, where it is on, lies over
+// that as over every order: what has waited longer than ageingMs goes first, demoted or not.
 #include <algorithm>
 
 #include "scheduler/scheduler.h"
@@ -234,7 +235,10 @@ void Scheduler::lose(std::uint32_t slot) {
 
 /// Refuses what became ready in this instant, got no lease and does not fit into the queues. A refused call
 /// may have been the head of a queue: then there is more to lease.
+///
+/// Where a placement from outside fails, what is left is enforced by the next decide.
 void Scheduler::enforceLimits(Nanos t) {
+  if (placementFailed_) return;
   if (rules_.queueLimit > 0 || rules_.tenantQueueLimit > 0) {
     for (std::size_t i = live_.fresh.size(); i-- > 0;) {
       const Ref ref = live_.fresh[i];
@@ -246,10 +250,14 @@ void Scheduler::enforceLimits(Nanos t) {
       if (!full && !tenantFull) continue;
       reject(ref.slot, RejectReason::kQueueFull);
       // Whatever the refusal made leasable goes first: the next one may need no place any more.
-      placeAll(t);
+      const Status placed = placeAll(t);
       decisions_.insert(decisions_.end(), rejected_.begin(), rejected_.end());
       rejected_.clear();
-      if (!touched_.empty()) decideAll();
+      if (ok(placed) && !touched_.empty()) decideAll();
+      if (placementFailed_) {
+        live_.fresh.resize(i);
+        return;
+      }
     }
   }
   live_.fresh.clear();

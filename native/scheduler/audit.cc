@@ -5,6 +5,8 @@ namespace laxity {
 
 bool Scheduler::audit() const {
   std::vector<Ledger> derived(cluster_.size());
+  std::vector<Backlog> backlogs(cluster_.size());
+  std::vector<std::uint32_t> waitingOf(waitingOf_.size(), 0);
   std::vector<std::size_t> waitingOn(queues_.size(), 0);
   std::vector<WaitingSums> sums(waitingSums_.size());
   std::vector<std::size_t> waitingFor(shared_.size(), 0);
@@ -29,10 +31,15 @@ bool Scheduler::audit() const {
         sums[c.instance].kv += c.cost.kv;
       }
       derived[c.instance].assign(c.cost);
+      if (tracksBacklog_) {
+        backlogs[c.instance].enter(c.cost);
+        ++waitingOf[c.model];
+      }
     } else if (leased(c.state)) {
       derived[c.instance].assign(c.cost);
       derived[c.instance].lease(c.cost, 0);
       if (c.state != CallState::kPrefilling) derived[c.instance].firstToken(c.cost, 0);
+      if (c.state == CallState::kPrefilling && tracksBacklog_) backlogs[c.instance].lease(c.cost);
     } else if (c.instance != kNoSlot && !terminal(c.state)) {
       return false;
     }
@@ -42,13 +49,15 @@ bool Scheduler::audit() const {
     derived[m].prefillsEnd = i.ledger.prefillsEnd;  // a projection, not a sum
     derived[m].work += i.correction;
     if (!(derived[m] == i.ledger) || queues_[m].size() != waitingOn[m]) return false;
+    if (!(backlogs[m] == i.backlog)) return false;
     const HardwareClass& k = cluster_.classes()[i.hardwareClass];
-    if (k.work.value(i.memberIndex) != (i.accepts() ? i.ledger.work : kNever)) return false;
+    if (k.work.value(i.memberIndex) != (i.accepts() ? cluster_.load(i) : kNever)) return false;
     std::uint32_t leases = 0;
     for (std::uint32_t c = i.firstLease; c != kNoSlot; c = graph_.call(c).nextLease)
       leases += graph_.call(c).sequences;
     if (leases != i.ledger.leased) return false;
   }
+  if (waitingOf != waitingOf_) return false;
   for (std::size_t model = 0; model < shared_.size(); ++model) {
     if (shared_[model].size() != waitingFor[model]) return false;
   }

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "scheduler/scheduler.h"
+#include "workflow/budget.h"
 
 namespace laxity {
 
@@ -202,7 +203,9 @@ Status Scheduler::setLatency(Nanos t, const SetLatency& e) {
   return Status::kOk;
 }
 
-/// Waiting calls are placed and keyed again under the new policy; leases stay.
+/// Waiting calls are placed and keyed again under the new policy; leases stay. An order that keeps state
+/// starts anew: it is told of every call that waits, and a lease of before is charged to nobody until it is
+/// over.
 Status Scheduler::setPolicy(Nanos t, const SetPolicy& e) {
   const auto orders = orderNames();
   const auto placements = placementNames();
@@ -239,12 +242,43 @@ Status Scheduler::setPolicy(Nanos t, const SetPolicy& e) {
   config_.placement = placement;
   config_.binding = static_cast<Binding>(e.binding);
   policyChanged();
+  rederive();
   for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
     if (!graph_.workflow(w).live) continue;
     graph_.workflow(w).tailsStale = true;
     markDirty(w);
   }
   return Status::kOk;
+}
+
+/// What is only kept where a policy asks for it, from the calls. No call is in a queue.
+void Scheduler::rederive() {
+  for (std::uint32_t m = 0; m < cluster_.size(); ++m) cluster_.at(m).backlog = Backlog{};
+  std::fill(waitingOf_.begin(), waitingOf_.end(), 0);
+  std::vector<std::uint32_t> ready;
+  for (std::uint32_t slot = 0; slot < graph_.callSlots(); ++slot) {
+    Call& c = graph_.call(slot);
+    c.charged = 0;
+    if (c.state == CallState::kReady) ready.push_back(slot);
+    if (c.state == CallState::kPrefilling && tracksBacklog_) cluster_.at(c.instance).backlog.lease(c.cost);
+  }
+  std::sort(ready.begin(), ready.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return graph_.call(a).readyAt != graph_.call(b).readyAt ? graph_.call(a).readyAt < graph_.call(b).readyAt
+                                                            : graph_.call(a).rank < graph_.call(b).rank;
+  });
+  for (const std::uint32_t slot : ready) observe(CallStep::kReady, graph_.call(slot));
+  if (!needsWholePath_) return;
+  for (std::uint32_t workflow = 0; workflow < graph_.workflowSlots(); ++workflow) {
+    Workflow& w = graph_.workflow(workflow);
+    w.finishedHead = 0;
+    if (!w.live || w.revealed == 0) continue;
+    for (std::uint32_t slot = w.firstRevealed; slot != kNoSlot; slot = graph_.call(slot).nextRevealed) {
+      Call& c = graph_.call(slot);
+      if (c.state != CallState::kDone) continue;
+      c.head = headOf(graph_, c);
+      w.finishedHead = std::max(w.finishedHead, c.head);
+    }
+  }
 }
 
 }  // namespace laxity

@@ -2,21 +2,18 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "order/ageing.h"
+#include "scheduler/call_key.h"
 #include "scheduler/scheduler.h"
+#include "scheduler/waiting_calls.h"
 #include "workflow/budget.h"
 
 namespace laxity {
-namespace {
-
-/// Below every key of a call that is not hopeless; among themselves by ready time.
-constexpr double kDemotedKey = -1e300;
-Nanos demotedKey(const Call& c) { return -kMaxTime - c.readyAt; }
-
-}  // namespace
 
 Status Scheduler::placeAll(Nanos t) {
   const Status advanced = advance(t);
   if (!ok(advanced)) return advanced;
+  placementFailed_ = false;
   fireTimers();
   if (!homeless_.empty() && homelessRevision_ != cluster_.revision()) {
     ready_.insert(ready_.begin(), homeless_.begin(), homeless_.end());
@@ -27,7 +24,11 @@ Status Scheduler::placeAll(Nanos t) {
   // A rejection ends a call, which may make others ready or change keys: until nothing is left to do.
   for (std::size_t i = 0; i < ready_.size(); ++i) {
     const Ref c = ready_[i];
-    if (ok(graph_.findCall(c)) && graph_.call(c.slot).state == CallState::kReady) placeCall(c.slot);
+    if (!ok(graph_.findCall(c)) || graph_.call(c.slot).state != CallState::kReady) continue;
+    placeCall(c.slot);
+    if (!placementFailed_) continue;
+    ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(i));
+    return Status::kPlacementFailed;
   }
   ready_.clear();
   for (std::size_t i = 0; i < dirty_.size(); ++i) refreshWorkflow(dirty_[i]);
@@ -36,6 +37,7 @@ Status Scheduler::placeAll(Nanos t) {
 }
 
 void Scheduler::decideAll() {
+  placementFailed_ = false;
   if (!rejected_.empty()) decisions_.swap(rejected_);
   if (touched_.empty()) return;
   if (config_.binding == Binding::kAtReveal)
@@ -53,14 +55,12 @@ void Scheduler::logDecisions(Nanos t) const {
 
 void Scheduler::horizonMoved(std::uint32_t workflow, Nanos before) {
   const Workflow& w = graph_.workflow(workflow);
-  if (w.horizon != before && !w.hasDeadline) markDirty(workflow);
+  if (w.horizon != before && (!w.hasDeadline || needsHorizon_)) markDirty(workflow);
 }
 
-/// Brings P, tails and deadline up to date and issues the keys of waiting calls again where they changed.
-void Scheduler::refreshWorkflow(std::uint32_t workflow) {
-  Workflow& w = graph_.workflow(workflow);
-  w.dirty = false;
-  if (!w.live || w.unfinished == 0) return;
+/// Brings deadline, tails, P and, where asked for, X up to date. Returns what is expected beyond the revealed
+/// part.
+Nanos Scheduler::refreshPaths(Workflow& w) {
   if (!w.hasDeadline) {
     const double k = config_.parameters[Parameter::kHorizonFactor];
     const double allowed = k * static_cast<double>(w.horizon);
@@ -71,10 +71,30 @@ void Scheduler::refreshWorkflow(std::uint32_t workflow) {
   updateTails(graph_, w);
   const Nanos rest = restOf(w);
   w.criticalPath = criticalPath(graph_, w, rest);
+  if (needsWholePath_) {
+    w.wholePath = wholePath(graph_, w, rest);
+    w.templateTime = w.stageTemplate < 0 ? 0 : templates_[static_cast<std::size_t>(w.stageTemplate)].rest(0);
+  }
+  return rest;
+}
+
+void Scheduler::setBudget(Call& c, const Workflow& w, Nanos rest) const {
+  c.below = tailOf(c, rest);
+  const Nanos target = budgetMargin_ > 0 ? budgetTarget(w.arrival, w.deadline, budgetMargin_) : w.deadline;
+  c.budget = budget(target, c.readyAt, c.below, w.criticalPath);
+}
+
+/// Brings what the order needs of the workflow up to date and issues the keys of its waiting calls again
+/// where they changed.
+void Scheduler::refreshWorkflow(std::uint32_t workflow) {
+  Workflow& w = graph_.workflow(workflow);
+  w.dirty = false;
+  if (!w.live || w.unfinished == 0) return;
+  const Nanos rest = needsBudget_ ? refreshPaths(w) : 0;
   for (std::uint32_t slot = w.firstUnfinished; slot != kNoSlot; slot = graph_.call(slot).next) {
     Call& c = graph_.call(slot);
     if (c.state != CallState::kWaiting) continue;
-    c.budget = budget(w.deadline, c.readyAt, tailOf(c, rest), w.criticalPath);
+    if (needsBudget_) setBudget(c, w, rest);
     IndexedHeap& queue = queueOf(c);
     const Nanos key = staticKey(c, c.instance);
     if (queue.entries()[c.heapPosition].key == key) continue;
@@ -85,6 +105,50 @@ void Scheduler::refreshWorkflow(std::uint32_t workflow) {
     else
       touchSharers(c.model);
   }
+}
+
+/// Keys of shared queues that no refresh issues again, after the means over the instances changed.
+void Scheduler::reissueShared() {
+  if (dynamic_ || reissues_) return;
+  for (IndexedHeap& queue : shared_) {
+    const std::vector<HeapEntry> waiting = queue.entries();
+    for (const HeapEntry& entry : waiting) {
+      const Call& c = graph_.call(entry.slot);
+      queue.rekeyAt(c.heapPosition, staticKey(c, kNoSlot),
+                    [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+    }
+  }
+}
+
+/// Tells an order that counts them of a closed workflow whose calls are all done.
+void Scheduler::workflowFinished(const Workflow& w) {
+  if (w.revealed == 0) return;
+  Nanos last = 0;
+  for (std::uint32_t slot = w.firstRevealed; slot != kNoSlot; slot = graph_.call(slot).nextRevealed) {
+    if (graph_.call(slot).state != CallState::kDone) return;
+    last = std::max(last, graph_.call(slot).finishedAt);
+  }
+  const bool reissue = std::visit(
+      [&](auto& order) {
+        if constexpr (countsWorkflows<std::decay_t<decltype(order)>>())
+          return order.workflowFinished(w, last);
+        else
+          return false;
+      },
+      config_.order);
+  if (!reissue) return;
+  for (std::uint32_t other = 0; other < graph_.workflowSlots(); ++other) {
+    if (graph_.workflow(other).live) markDirty(other);
+  }
+}
+
+void Scheduler::observeAll(CallStep step, Call& c, std::uint32_t tokens) {
+  std::visit(
+      [&](auto& order) {
+        if constexpr (observes<std::decay_t<decltype(order)>>())
+          order.observe(step, c, graph_.workflow(c.workflow), config_.parameters, tokens);
+      },
+      config_.order);
 }
 
 const StageTemplate* Scheduler::templateOf(const Workflow& w) const {
@@ -120,6 +184,7 @@ double Scheduler::beta(const StageTemplate* stages) const {
 PlacementView Scheduler::placementView(const Call& c, std::uint32_t slot) const {
   const StageTemplate* stages = templateOf(workflowOf(c));
   return PlacementView{.call = c,
+                       .workflow = workflowOf(c),
                        .cluster = cluster_,
                        .parameters = config_.parameters,
                        .estimates = slot == kNoSlot ? previewed_.data() : estimates(slot),
@@ -131,27 +196,28 @@ PlacementView Scheduler::placementView(const Call& c, std::uint32_t slot) const 
                        .scheduler = this};
 }
 
-std::uint32_t Scheduler::choose(const Call& c, std::uint32_t slot,
-                                const std::vector<std::uint32_t>* withCredit) {
-  PlacementView view = placementView(c, slot);
-  view.withCredit = withCredit;
-  return std::visit([&](auto& placement) { return placement.choose(view); }, config_.placement);
+/// The placement's choice; kNoSlot, and placementFailed_, where one from outside made none.
+std::uint32_t Scheduler::choose(const PlacementView& view) {
+  const std::uint32_t chosen =
+      std::visit([&](auto& placement) { return placement.choose(view); }, config_.placement);
+  placementFailed_ = chosen == kNoSlot;
+  return chosen;
 }
 
 /// A retry goes to another instance than the one that failed it, where there is one.
 std::uint32_t Scheduler::chooseElsewhere(std::uint32_t slot) {
   const Call& c = graph_.call(slot);
   const std::uint32_t avoid = live_.calls[slot].avoid;
-  live_.calls[slot].avoid = kNoSlot;
   bool other = false;
   for (std::uint32_t m = 0; m < cluster_.size() && !other; ++m) {
     const Instance& i = cluster_.at(m);
     other = m != avoid && i.accepts() && estimates(slot)[i.hardwareClass].exec != kNever;
   }
-  if (!other || !cluster_.at(avoid).accepts()) return choose(c, slot, nullptr);
-  cluster_.setMask(avoid, true);
-  const std::uint32_t chosen = choose(c, slot, nullptr);
-  cluster_.setMask(avoid, false);
+  const bool mask = other && cluster_.at(avoid).accepts();
+  if (mask) cluster_.setMask(avoid, true);
+  const std::uint32_t chosen = choose(placementView(c, slot));
+  if (mask) cluster_.setMask(avoid, false);
+  if (chosen != kNoSlot) live_.calls[slot].avoid = kNoSlot;
   return chosen;
 }
 
@@ -173,15 +239,15 @@ void Scheduler::placeCall(std::uint32_t slot) {
     return;
   }
   const Workflow& w = graph_.workflow(c.workflow);
-  if (needsBudget_) c.budget = budget(w.deadline, c.readyAt, tailOf(c, restOf(w)), w.criticalPath);
+  if (needsBudget_) setBudget(c, w, restOf(w));
   if (config_.binding == Binding::kAtReveal) {
-    const std::uint32_t probe = rules_.any ? probeFor(slot) : kNoSlot;
-    if (probe != kNoSlot)
-      assign(slot, probe);
-    else if (rules_.any && live_.calls[slot].avoid != kNoSlot)
-      assign(slot, chooseElsewhere(slot));
-    else
-      assign(slot, choose(c, slot, nullptr));
+    std::uint32_t chosen = rules_.any ? probeFor(slot) : kNoSlot;
+    if (chosen == kNoSlot) {
+      chosen = rules_.any && live_.calls[slot].avoid != kNoSlot ? chooseElsewhere(slot)
+                                                                : choose(placementView(c, slot));
+    }
+    if (chosen == kNoSlot) return;
+    assign(slot, chosen);
     enqueue(slot);
     touchQueue(c.instance);
   } else {
@@ -197,7 +263,8 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
   QueueAhead sum;
   const Instance& m = s.cluster_.at(instance);
   if (s.aheadIfContended_ && m.spec.mode == EngineMode::kPrefillFirst) {
-    // While all that waits fits beside the leases, no position in the queue holds anything back.
+    // While all that waits fits beside the leases, no position in the queue holds anything back, whatever
+    // the order, ageing or demotion would say: the calls ahead are a part of all that waits.
     const WaitingSums& waiting = s.waitingSums_[instance];
     const std::int64_t need = std::int64_t{c.promptTokens} + c.predictedTokens;
     if (m.ledger.reservedKv + waiting.kv + need <= m.spec.kvTokens) {
@@ -220,17 +287,28 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
       [&](const auto& order) {
         const OrderView mine{c,      s.workflowOf(c), s.config_.parameters,
                              s.now_, e.exec,          s.needsDelta_ ? s.deltaOn(c, instance, e) : 0};
+        constexpr bool kDynamic = std::decay_t<decltype(order)>::kDynamic;
         const auto keyOf = [&](const OrderView& v) {
-          using Key = decltype(order.key(v));
-          if constexpr (std::is_same_v<Key, double>)
-            return v.call.demoted ? kDemotedKey : order.key(v);
+          if constexpr (kDynamic)
+            return callKey(order, v);
           else
             return v.call.demoted ? demotedKey(v.call) : order.key(v);
         };
+        const WaitingCalls waiting{s, s.queues_[instance]};
+        if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
         const auto key = keyOf(mine);
+        const bool late = s.ageing_ > 0 && overdue(c, s.now_, s.ageing_);
         for (const HeapEntry& entry : s.queues_[instance].entries()) {
-          if constexpr (std::decay_t<decltype(order)>::kDynamic) {
-            const double other = keyOf(s.orderView(s.graph_.call(entry.slot), instance));
+          if (s.ageing_ > 0) {
+            const Call& other = s.graph_.call(entry.slot);
+            const bool otherLate = overdue(other, s.now_, s.ageing_);
+            if (late || otherLate) {
+              add(entry, otherLate && (!late || older(other, c)));
+              continue;
+            }
+          }
+          if constexpr (kDynamic) {
+            const auto other = keyOf(s.orderView(s.graph_.call(entry.slot), instance));
             add(entry, other > key || (other == key && entry.rank < c.rank));
           } else {
             add(entry, entry.key > key || (entry.key == key && entry.rank < c.rank));
@@ -243,12 +321,26 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
 
 // --- order
 
-Nanos Scheduler::deltaOn(const Call& c, std::uint32_t instance, const Estimate& e) const {
-  const Instance& m = cluster_.at(instance);
+/// CONTRACT 10 on a unified instance, for the wall time of the call's prefill there.
+inline Nanos Scheduler::projected(const Call& c, const Instance& m, Nanos prefill) const {
   const std::int64_t context = m.ledger.context + c.promptTokens + c.predictedTokens / 2;
   const DecodePiece piece = cluster_.latency(m).piece(m.ledger.leased + 1, context);
-  return std::max<Nanos>(0, m.ledger.prefillsEnd - now_) + e.prefill +
-         roundFine(piece.at(context) * c.predictedTokens);
+  return std::max<Nanos>(0, m.ledger.prefillsEnd - now_) + prefill +
+         roundFine(piece.at(context) * c.timedTokens);
+}
+
+/// A function of its own: `ratio` asks for delta with every pick, and what is rare would cost all.
+[[gnu::noinline]] Nanos Scheduler::deltaBesideDecode(const Call& c, std::uint32_t instance,
+                                                     Nanos prefill) const {
+  const Instance& m = cluster_.at(instance);
+  return projected(c, m, prefill + cluster_.besideDecode(m, prefill, laxity::newTokens(c, instance)));
+}
+
+Nanos Scheduler::deltaOn(const Call& c, std::uint32_t instance, const Estimate& e) const {
+  const Instance& m = cluster_.at(instance);
+  if (m.spec.mode != EngineMode::kPrefillFirst) [[unlikely]]
+    return deltaBesideDecode(c, instance, e.prefill);
+  return projected(c, m, e.prefill);
 }
 
 OrderView Scheduler::orderView(const Call& c, std::uint32_t instance) const {
@@ -264,7 +356,10 @@ OrderView Scheduler::orderView(const Call& c, std::uint32_t instance) const {
     for (std::uint32_t m : cluster_.byTie()) {
       const Instance& candidate = cluster_.at(m);
       if (!candidate.accepts() || e[candidate.hardwareClass].exec == kNever) continue;
-      best = std::min(best, deltaOn(c, m, e[candidate.hardwareClass]));
+      const Estimate& there = e[candidate.hardwareClass];
+      best = std::min(
+          best,
+          deltaOn(c, m, c.hasCached ? withCachedPrefix(there, c, m, cluster_.latency(candidate)) : there));
     }
     if (best == kNever) best = c.mean;
   }
@@ -287,17 +382,22 @@ Nanos Scheduler::staticKey(const Call& c, std::uint32_t instance) const {
 /// The most urgent call of a queue: the heap's top for static keys, an exact argmax for keys that move with
 /// time.
 std::uint32_t Scheduler::pick(const IndexedHeap& queue) const {
+  if (ageing_ > 0) {
+    if (const std::uint32_t late = oldestOverdue(queue); late != kNoSlot) return late;
+  }
   if (!dynamic_) return queue.top().slot;
   return std::visit(
       [&](const auto& order) -> std::uint32_t {
         if constexpr (!std::decay_t<decltype(order)>::kDynamic) {
           return queue.top().slot;
         } else {
+          const WaitingCalls waiting{*this, queue};
+          if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
           const HeapEntry* best = nullptr;
-          double bestKey = 0;
+          decltype(callKey(order, std::declval<const OrderView&>())) bestKey{};
           for (const HeapEntry& entry : queue.entries()) {
             const Call& c = graph_.call(entry.slot);
-            const double key = c.demoted ? kDemotedKey : order.key(orderView(c, c.instance));
+            const auto key = callKey(order, orderView(c, c.instance));
             if (best == nullptr || key > bestKey || (key == bestKey && entry.rank < best->rank)) {
               best = &entry;
               bestKey = key;
@@ -307,6 +407,19 @@ std::uint32_t Scheduler::pick(const IndexedHeap& queue) const {
         }
       },
       config_.order);
+}
+
+/// The first of the overdue calls of a queue, kNoSlot without any (order/ageing.h).
+std::uint32_t Scheduler::oldestOverdue(const IndexedHeap& queue) const {
+  const Call* oldest = nullptr;
+  std::uint32_t slot = kNoSlot;
+  for (const HeapEntry& entry : queue.entries()) {
+    const Call& c = graph_.call(entry.slot);
+    if (!overdue(c, now_, ageing_) || (oldest != nullptr && !older(c, *oldest))) continue;
+    oldest = &c;
+    slot = entry.slot;
+  }
+  return slot;
 }
 
 // --- queues
@@ -332,15 +445,25 @@ void Scheduler::enqueue(std::uint32_t slot) {
   }
   queueOf(c).push({staticKey(c, c.instance), c.rank, slot},
                   [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+  if (tracksBacklog_ && c.instance != kNoSlot) {
+    cluster_.at(c.instance).backlog.enter(c.cost);
+    ++waitingOf_[c.model];
+  }
 }
 
 void Scheduler::dequeue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   queueOf(c).removeAt(c.heapPosition,
                       [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
-  if (aheadIfContended_ && c.instance != kNoSlot) {
-    waitingSums_[c.instance].prefill -= c.cost.prefill;
-    waitingSums_[c.instance].kv -= c.cost.kv;
+  if (c.instance != kNoSlot) {
+    if (aheadIfContended_) {
+      waitingSums_[c.instance].prefill -= c.cost.prefill;
+      waitingSums_[c.instance].kv -= c.cost.kv;
+    }
+    if (tracksBacklog_) {
+      cluster_.at(c.instance).backlog.leave(c.cost);
+      --waitingOf_[c.model];
+    }
   }
   if (c.instance != kNoSlot)
     touchQueue(c.instance);
@@ -354,15 +477,14 @@ void Scheduler::assign(std::uint32_t slot, std::uint32_t instance) {
   Call& c = graph_.call(slot);
   Instance& m = cluster_.at(instance);
   Estimate e = estimates(slot)[m.hardwareClass];
-  for (const CachedPrefix& cached : c.cached) {
-    if (!c.hasCached) break;
-    if (cached.instance != instance || cached.tokens == 0 || cached.tokens >= c.promptTokens) continue;
-    const Nanos whole = e.prefill;
-    e.prefill = cluster_.latency(m).prefill(c.promptTokens - cached.tokens, cached.tokens);
-    e.exec += e.prefill - whole;
+  std::uint32_t tokens = c.promptTokens;
+  if (c.hasCached) {
+    e = withCachedPrefix(e, c, instance, cluster_.latency(m));
+    tokens = newTokens(c, instance);
   }
   c.instance = instance;
-  c.cost = {e.exec, e.prefill, kvNeed(c), std::int64_t{c.promptTokens} + c.predictedTokens / 2, c.sequences};
+  const std::int64_t context = std::int64_t{c.promptTokens} + c.predictedTokens / 2;
+  c.cost = {e.exec, e.prefill, kvNeed(c), context, c.sequences, tokens};
   m.ledger.assign(c.cost);
   cluster_.workChanged(instance);
   if (rules_.any && wantsProbe(instance)) {
@@ -388,11 +510,18 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
   Call& c = graph_.call(slot);
   Instance& m = cluster_.at(c.instance);
   c.state = CallState::kPrefilling;
+  observe(CallStep::kLeased, c);
   m.ledger.lease(c.cost, now_);
+  if (tracksBacklog_) m.backlog.lease(c.cost);
   if (config_.feedback == Feedback::kBoundary) {
     m.exact.kvFree -= c.cost.kv;
     m.exact.sequencesFree -= c.cost.sequences;
     --m.exact.prefillFree;
+  }
+  if (m.spec.mode != EngineMode::kPrefillFirst) [[unlikely]] {
+    m.ledger.prefillsEnd += cluster_.besideDecode(m, c.cost.prefill, c.cost.prefillTokens);
+    if (m.spec.mode == EngineMode::kChunked)  // tokens, of which one is counted
+      m.exact.prefillFree -= std::min(m.exact.prefillFree, c.cost.prefillTokens - 1);
   }
   const double horizonMs = config_.parameters[Parameter::kUtilisationMs];
   if (tracksUtilisation_) {
@@ -423,7 +552,11 @@ void Scheduler::release(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   Instance& m = cluster_.at(c.instance);
   if (rules_.any) liveReleased(slot);
-  if (c.state == CallState::kPrefilling) m.ledger.firstToken(c.cost, now_);
+  if (c.state == CallState::kPrefilling) {
+    m.ledger.firstToken(c.cost, now_);
+    if (tracksBacklog_) m.backlog.firstToken(c.cost);
+    if (m.spec.mode != EngineMode::kPrefillFirst) projectPrefills(m);
+  }
   m.ledger.release(c.cost);
   if (c.previousLease != kNoSlot)
     graph_.call(c.previousLease).nextLease = c.nextLease;
@@ -443,7 +576,7 @@ bool Scheduler::hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t
            kv <= m.exact.kvFree + limit - m.spec.kvTokens;
   }
   return m.ledger.leased + sequences <= m.spec.maxSequences + config_.lookahead &&
-         m.ledger.reservedKv + kv <= limit && m.ledger.unprefilled < 1 + config_.lookahead;
+         m.ledger.reservedKv + kv <= limit && prefillGateOpen(m);
 }
 
 /// Whether the instance may be considered now. An empty ledger is an idle engine: its capacity is known
@@ -453,13 +586,14 @@ bool Scheduler::gateOpen(std::uint32_t instance) {
   Instance& m = cluster_.at(instance);
   if (m.exact.at == now_) return true;
   if (m.ledger.leased > 0) return false;
-  m.exact = {now_, m.spec.kvTokens, m.spec.maxSequences, 1};
+  const std::uint32_t prefills = m.spec.mode == EngineMode::kChunked ? m.spec.chunkTokens : 1;
+  m.exact = {now_, m.spec.kvTokens, m.spec.maxSequences, prefills};
   return true;
 }
 
 void Scheduler::touchSharers(std::uint16_t model) {
   for (std::uint32_t m : cluster_.byTie()) {
-    if (cluster_.at(m).spec.model == model) touchQueue(m);
+    if (cluster_.at(m).spec.model == model) touchIfRoom(m);
   }
 }
 
@@ -468,7 +602,13 @@ void Scheduler::touchSharers(std::uint16_t model) {
 void Scheduler::leaseFromOwnQueues() {
   openInstances_.clear();
   collectOpen();  // by tie, whatever touched them in which order: leases are numbered
-  for (const std::uint32_t instance : openInstances_) {
+  serve(openInstances_);
+  if (migrates_) migrate();
+}
+
+/// Leases from each instance's own queue as long as it has credit for the most urgent call.
+void Scheduler::serve(std::span<const std::uint32_t> instances) {
+  for (const std::uint32_t instance : instances) {
     IndexedHeap& queue = queues_[instance];
     Instance& m = cluster_.at(instance);
     while (!queue.empty()) {
@@ -476,7 +616,7 @@ void Scheduler::leaseFromOwnQueues() {
       const Call& c = graph_.call(slot);
       // Strict head of line: a call that does not fit holds back the less urgent ones.
       if (!hasCredit(instance, c.cost.kv, c.cost.sequences)) break;
-      const LeaseReason reason = m.ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
+      const LeaseReason reason = looksAhead(m) ? LeaseReason::kLookahead : LeaseReason::kBestScore;
       dequeue(slot);
       grant(slot, reason);
     }
@@ -509,6 +649,10 @@ void Scheduler::leaseFromSharedQueues() {
     const std::uint16_t model = cluster_.at(openInstances_[i]).spec.model;
     while (leaseFromShared(model)) {
     }
+    if (placementFailed_) {  // considered again by the next decide
+      touched_.insert(touched_.end(), openInstances_.begin(), openInstances_.end());
+      return;
+    }
   }
   for (const std::uint32_t instance : openInstances_) cluster_.at(instance).touched = false;
 }
@@ -531,11 +675,14 @@ bool Scheduler::leaseFromShared(std::uint16_t model) {
   std::uint32_t chosen = rules_.any ? probeFor(slot) : kNoSlot;
   if (chosen == kNoSlot || std::find(withCredit_.begin(), withCredit_.end(), chosen) == withCredit_.end()) {
     if (rules_.any && withCredit_.size() > 1) std::erase(withCredit_, live_.calls[slot].avoid);
-    chosen = choose(c, slot, &withCredit_);
+    PlacementView view = placementView(c, slot);
+    view.withCredit = &withCredit_;
+    chosen = choose(view);
+    if (chosen == kNoSlot) return false;
   }
   queue.removeAt(c.heapPosition,
                  [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
-  const bool ahead = cluster_.at(chosen).ledger.unprefilled > 0;
+  const bool ahead = looksAhead(cluster_.at(chosen));
   assign(slot, chosen);
   grant(slot, ahead ? LeaseReason::kLookahead : LeaseReason::kBestScore);
   // The queue has another head: whoever had no room for the old one is a candidate again.

@@ -14,6 +14,7 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
     if (queues_.size() < cluster_.size()) queues_.resize(cluster_.size());
     if (waitingSums_.size() < cluster_.size()) waitingSums_.resize(cluster_.size());
     if (shared_.size() <= e.spec.model) shared_.resize(std::size_t{e.spec.model} + 1);
+    if (waitingOf_.size() < shared_.size()) waitingOf_.resize(shared_.size(), 0);
   } else {
     if (!cluster_.known(e.instance)) return Status::kUnknownInstance;
     // Only an add brings a removed instance back; but its orphaned leases may still be lost with it.
@@ -67,6 +68,7 @@ void Scheduler::instancesChanged() {
   cacheClasses();
   priceTemplates();
   reestimateAll();
+  reissueShared();
 }
 
 /// Another share of the KV may be reserved: some waiting calls may no longer fit where they wait, others do
@@ -75,6 +77,7 @@ void Scheduler::limitsChanged() {
   homelessRevision_ = ~cluster_.revision();
   cacheClasses();
   reestimateAll();
+  reissueShared();
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
     const std::vector<HeapEntry> waiting = queues_[m].entries();
     for (const HeapEntry& entry : waiting) {
@@ -127,7 +130,12 @@ Status Scheduler::capacity(Nanos t, const Capacity& e) {
   if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kCapacity)) r->capacity = e;
   // A sample never closes the gate: the ledger's own accounting comes first (CONTRACT 6).
-  if (e.exact != 0) cluster_.at(e.instance).exact = {t, e.kvFree, e.sequencesFree, e.prefillFree};
+  if (e.exact == 0) return Status::kOk;
+  Instance& m = cluster_.at(e.instance);
+  // A prefill in progress leaves budget at last: no other event tells. It stays open until the next lease.
+  const bool opens = m.spec.mode == EngineMode::kChunked && m.exact.prefillFree == 0 && e.prefillFree > 0;
+  m.exact = {t, e.kvFree, e.sequencesFree, e.prefillFree};
+  if (opens) touch(e.instance);
   return Status::kOk;
 }
 

@@ -77,9 +77,9 @@ std::uint32_t LengthPredictor::observations(std::int32_t stageTemplate, std::uin
   return known == nullptr ? 0 : known->histogram.count();
 }
 
-LengthError LengthPredictor::error(std::int32_t stageTemplate, std::uint16_t stage) const {
+LengthRecord LengthPredictor::error(std::int32_t stageTemplate, std::uint16_t stage) const {
   const Stage* known = find(stageTemplate, stage);
-  return known == nullptr ? LengthError{} : known->error;
+  return known == nullptr ? LengthRecord{} : known->error;
 }
 
 }  // namespace laxity

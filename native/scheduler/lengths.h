@@ -36,7 +36,7 @@ class LengthHistogram {
 };
 
 /// How far predictions of one stage were off.
-struct LengthError {
+struct LengthRecord {
   std::uint64_t observed = 0;
   std::uint64_t actual = 0;     ///< tokens, summed
   std::uint64_t absolute = 0;   ///< |predicted - actual|, summed
@@ -51,12 +51,12 @@ class LengthPredictor {
   LengthPrediction predict(std::int32_t stageTemplate, std::uint16_t stage) const;
   void observe(std::int32_t stageTemplate, std::uint16_t stage, std::uint32_t tokens, LengthPrediction made);
   std::uint32_t observations(std::int32_t stageTemplate, std::uint16_t stage) const;
-  LengthError error(std::int32_t stageTemplate, std::uint16_t stage) const;
+  LengthRecord error(std::int32_t stageTemplate, std::uint16_t stage) const;
 
  private:
   struct Stage {
     LengthHistogram histogram;
-    LengthError error;
+    LengthRecord error;
   };
   const Stage* find(std::int32_t stageTemplate, std::uint16_t stage) const;
 

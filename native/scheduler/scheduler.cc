@@ -41,12 +41,26 @@ void Scheduler::policyChanged() {
         needsBudget_ = Type::kNeedsBudget;
         needsHorizon_ = Type::kNeedsHorizon;
         needsDelta_ = Type::kNeedsDelta;
+        needsWholePath_ = needsWholePath<Type>();
+        observes_ = observes<Type>();
+        countsWorkflows_ = countsWorkflows<Type>();
       },
       config_.order);
-  aheadIfContended_ = std::visit([](const auto& p) { return kAheadIfContended<std::decay_t<decltype(p)>>; },
-                                 config_.placement);
-  tracksUtilisation_ = std::visit([](const auto& p) { return std::decay_t<decltype(p)>::kNeedsQueueAhead; },
-                                  config_.placement);
+  reissues_ = needsBudget_ || countsWorkflows_ || (needsHorizon_ && !dynamic_);
+  cacheParameters();
+  migrates_ = config_.migrate && config_.binding == Binding::kAtReveal;
+  std::visit(
+      [&](auto& placement) {
+        using Type = std::decay_t<decltype(placement)>;
+        tracksUtilisation_ = kNeedsUtilisation<Type> || migrates_;
+        tracksBacklog_ = kNeedsBacklog<Type> || migrates_;
+        // The migration reads positions wherever a call could go.
+        aheadIfContended_ = kAheadIfContended<Type> && !migrates_;
+        cluster_.balance(kBalancesCalls<Type> ? Load::kCalls : Load::kWork);
+        if constexpr (requires { placement.seed(config_.placementSeed); })
+          placement.seed(config_.placementSeed);
+      },
+      config_.placement);
 }
 
 Status Scheduler::findAttempt(const CallAttempt& a) const {
@@ -67,6 +81,17 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
   if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kSetParameter)) r->setParameter = e;
   config_.parameters = changed;
+  cacheParameters();
+  if (e.parameter == static_cast<std::uint32_t>(Parameter::kAgeingMs)) {
+    for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
+      if (cluster_.known(m)) touch(m);
+    }
+  }
+  if (e.parameter == static_cast<std::uint32_t>(Parameter::kBudgetMargin)) {
+    for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
+      if (graph_.workflow(w).live) markDirty(w);
+    }
+  }
   if (e.parameter >= static_cast<std::uint32_t>(Parameter::kQueueLimit)) liveRulesChanged();
   if (e.parameter == static_cast<std::uint32_t>(Parameter::kOvercommit)) limitsChanged();
   if (e.parameter == static_cast<std::uint32_t>(Parameter::kHorizonFactor)) {
@@ -75,6 +100,12 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
     }
   }
   return Status::kOk;
+}
+
+/// Parameters in the form in which events read them.
+void Scheduler::cacheParameters() {
+  ageing_ = fromMs(config_.parameters[Parameter::kAgeingMs]);
+  budgetMargin_ = config_.parameters[Parameter::kBudgetMargin];
 }
 
 Status Scheduler::planArrived(Nanos) { return Status::kUnsupported; }
@@ -199,6 +230,7 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   c.promptTokens = e.promptTokens;
   c.predictedTokens = e.predictedTokens;
   c.predictedHigh = std::max(e.predictedHigh, e.predictedTokens);
+  c.timedTokens = timedTokens(c);
   c.cached[0] = e.cached[0];
   c.cached[1] = e.cached[1];
   c.hasCached = e.cached[0].instance != kNoSlot || e.cached[1].instance != kNoSlot;
@@ -310,8 +342,9 @@ Status Scheduler::finished(Nanos t, const Finished& e) {
   Workflow& w = graph_.workflow(workflow);
   const std::uint32_t isolatedClass = c.isolatedClass;
   const std::uint32_t prompt = c.promptTokens;
-  const std::uint32_t predicted = c.predictedTokens;
+  const std::uint32_t predicted = c.timedTokens;
   if (c.state == CallState::kPrefilling) prefilled(slot);
+  if (e.outputTokens > 0) observe(CallStep::kServed, c, e.outputTokens);
   if (rules_.any) outcomeOk(slot, e.outputTokens);
   end(slot, CallState::kDone);
   if (w.live && tracksHorizon(w)) {
@@ -339,6 +372,7 @@ Status Scheduler::evicted(Nanos t, const Evicted& e) {
   if (EventRecord* r = tap(t, EventKind::kEvicted)) r->evicted = e;
   // The second prefill covers what was generated. An overrun doubles the expectation, so that a call that
   // keeps outgrowing it is evicted O(log) times; the expectation never makes a feasible call infeasible.
+  observe(CallStep::kServed, c, e.generated);
   c.promptTokens += e.generated;
   const std::uint32_t left =
       c.predictedTokens > e.generated ? c.predictedTokens - e.generated : std::max(1u, e.generated);
@@ -351,6 +385,7 @@ Status Scheduler::evicted(Nanos t, const Evicted& e) {
   }
   c.predictedTokens = static_cast<std::uint32_t>(std::min<std::int64_t>(left, room));
   c.predictedHigh = static_cast<std::uint32_t>(std::max<std::int64_t>(high, c.predictedTokens));
+  c.timedTokens = timedTokens(c);
   if (backToReady(slot) && !estimateCall(slot)) reject(slot, impossible(slot));
   return Status::kOk;
 }
@@ -416,6 +451,14 @@ std::int64_t Scheduler::kvRoom(const InstanceSpec& spec) const {
   return std::min(kvLimit(spec), spec.kvTokens);
 }
 
+/// The output length that times are computed with. Fixed when the prediction is made, so that what was
+/// derived from it can be taken back.
+std::uint32_t Scheduler::timedTokens(const Call& c) const {
+  const double share = config_.parameters[Parameter::kOutputHigh];
+  if (share == 0) return c.predictedTokens;
+  return c.predictedTokens + static_cast<std::uint32_t>(share * (c.predictedHigh - c.predictedTokens) + 0.5);
+}
+
 /// Fills in the call's estimates and mean; false where no present instance can ever serve it.
 bool Scheduler::estimateCall(std::uint32_t slot) {
   if (estimates_.size() < (std::size_t{slot} + 1) * stride_)
@@ -434,7 +477,7 @@ bool Scheduler::estimateInto(Call& c, Estimate* out) const {
       continue;
     }
     e.prefill = std::min(kMaxEstimate, k.latency->prefill(c.promptTokens, 0));
-    const Nanos decode = decodeTime(*k.latency, config_.firstToken, c.promptTokens, c.predictedTokens);
+    const Nanos decode = decodeTime(*k.latency, config_.firstToken, c.promptTokens, c.timedTokens);
     e.exec = e.prefill + std::min(kMaxEstimate, decode);
     mean.add(e.exec, k.present);
   }
@@ -482,6 +525,7 @@ void Scheduler::becomeReady(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   c.state = CallState::kReady;
   c.readyAt = now_;
+  observe(CallStep::kReady, c);
   ready_.push_back(graph_.ref(slot));
 }
 
@@ -500,6 +544,8 @@ bool Scheduler::backToReady(std::uint32_t slot) {
   ++c.epoch;
   c.state = CallState::kReady;
   if (rules_.any) liveQueued(slot);
+  observe(CallStep::kReturned, c);
+  observe(CallStep::kReady, c);
   ready_.push_back(graph_.ref(slot));
   markDirty(workflow);
   return true;
@@ -507,6 +553,7 @@ bool Scheduler::backToReady(std::uint32_t slot) {
 
 void Scheduler::end(std::uint32_t slot, CallState state) {
   Call& c = graph_.call(slot);
+  if (c.state == CallState::kReady || c.state == CallState::kWaiting) observe(CallStep::kWithdrawn, c);
   if (c.state == CallState::kWaiting) {
     dequeue(slot);
     if (c.instance != kNoSlot) unassign(slot);
@@ -518,6 +565,11 @@ void Scheduler::end(std::uint32_t slot, CallState state) {
   // A call in ready_ or homeless_ stays listed there and is passed over: its state says that it is over.
   released_.clear();
   graph_.finish(slot, state, now_, &released_);
+  if (needsWholePath_ && state == CallState::kDone) {
+    Workflow& w = graph_.workflow(c.workflow);
+    c.head = headOf(graph_, c);
+    w.finishedHead = std::max(w.finishedHead, c.head);
+  }
   if (state != CallState::kDone) {
     Workflow& w = graph_.workflow(c.workflow);
     w.tailsStale = true;
@@ -536,6 +588,7 @@ void Scheduler::end(std::uint32_t slot, CallState state) {
 void Scheduler::settle(std::uint32_t workflow) {
   Workflow& w = graph_.workflow(workflow);
   if (!w.live || w.open || w.unfinished > 0) return;
+  if (countsWorkflows_) workflowFinished(w);
   horizons_.close(w);
   if (graph_.freeIfOver(workflow) && freed_ != nullptr) freed_->push_back(workflow);
 }
@@ -556,8 +609,16 @@ void Scheduler::reject(std::uint32_t slot, RejectReason reason) {
 void Scheduler::prefilled(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   c.state = CallState::kDecoding;
-  cluster_.at(c.instance).ledger.firstToken(c.cost, now_);
+  Instance& m = cluster_.at(c.instance);
+  m.ledger.firstToken(c.cost, now_);
+  if (tracksBacklog_) m.backlog.firstToken(c.cost);
+  if (m.spec.mode != EngineMode::kPrefillFirst) projectPrefills(m);
   touch(c.instance);
+}
+
+/// After a first token: the prefills that are left go on beside decode.
+void Scheduler::projectPrefills(Instance& m) {
+  m.ledger.prefillsEnd += cluster_.besideDecode(m, m.ledger.unprefilledWork, m.ledger.unprefilledTokens);
 }
 
 void Scheduler::startTimer(Nanos due, const Timer& timer) {

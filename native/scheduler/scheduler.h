@@ -19,6 +19,7 @@
 #include "scheduler/events.h"
 #include "scheduler/live.h"
 #include "scheduler/log.h"
+#include "scheduler/migrate.h"
 #include "workflow/graph.h"
 #include "workflow/horizon.h"
 #include "workflow/parameters.h"
@@ -51,6 +52,8 @@ struct SchedulerConfig {
   KvNeed kvNeed = KvNeed::kPromptAndOutput;
   CallTies callTies = CallTies::kWorkflowThenReveal;
   std::uint64_t tieSeed = 0;
+  std::uint64_t placementSeed = 1;  ///< of placements that draw
+  bool migrate = false;             ///< waiting calls may move to another queue (migrate.h); at-reveal only
   PolicyParameters parameters;
   std::vector<LatencyModel> latencies;
   std::vector<std::vector<TemplateEntry>> templates;
@@ -116,6 +119,10 @@ class Scheduler {
     return decisions_;
   }
 
+  /// Whether a placement from outside failed in the last `place` or `decide`. Its call keeps its state, no
+  /// call behind it was placed or leased, the decisions made before it stand; the next decide asks again.
+  bool placementFailed() const { return placementFailed_; }
+
   /// When the scheduler wants a timer event; kNever without one.
   Nanos nextWake() const {
     const Nanos timer = timers_.empty() ? kNever : -timers_.top().key;
@@ -150,6 +157,8 @@ class Scheduler {
   Nanos projection(std::uint32_t call) const;
   /// Waiting calls of the queue an instance draws from, in the order in which they would be picked now.
   std::vector<std::uint32_t> queueInOrder(std::uint32_t instance) const;
+  /// The present order's key of a waiting call, for views: larger is more urgent. Of a key that is no number
+  /// its first component; -1e300 of a demoted call. Ageing is no part of it.
   double keyOf(std::uint32_t call) const;
   struct Candidate {
     std::uint32_t instance;
@@ -208,6 +217,7 @@ class Scheduler {
   void correct(std::uint32_t instance, Nanos work, Nanos until);
   void addCorrection(std::uint32_t instance, Nanos work);
   void policyChanged();
+  void rederive();
 
   // calls
   bool estimateCall(std::uint32_t slot);
@@ -222,6 +232,7 @@ class Scheduler {
   void cacheClasses();
   const Estimate* estimates(std::uint32_t slot) const { return &estimates_[slot * stride_]; }
   std::int64_t kvNeed(const Call& c) const;
+  std::uint32_t timedTokens(const Call& c) const;
   std::int64_t kvLimit(const InstanceSpec& spec) const;
   std::int64_t kvRoom(const InstanceSpec& spec) const;
   RejectReason impossible(std::uint32_t slot) const;
@@ -238,11 +249,13 @@ class Scheduler {
   void unassign(std::uint32_t slot);
   void grant(std::uint32_t slot, LeaseReason reason);
   void release(std::uint32_t slot);
+  void projectPrefills(Instance& m);
   bool hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences) const;
   bool gateOpen(std::uint32_t instance);
   bool nothingWaits(std::uint32_t instance) const {
-    return config_.binding == Binding::kAtReveal ? queues_[instance].empty()
-                                                 : shared_[cluster_.at(instance).spec.model].empty();
+    const std::uint16_t model = cluster_.at(instance).spec.model;
+    if (config_.binding == Binding::kAtCredit) return shared_[model].empty();
+    return queues_[instance].empty() && (!migrates_ || waitingOf_[model] == 0);
   }
   /// Without a waiting call there is nothing to consider; the one that comes next touches again.
   void touch(std::uint32_t instance) {
@@ -254,10 +267,32 @@ class Scheduler {
   /// A change of the queue alone matters only where a lease is thinkable: a full or prefilling instance is
   /// touched again by the very event that makes room.
   void touchQueue(std::uint32_t instance) {
+    if (migrates_) return touchSharers(cluster_.at(instance).spec.model);
+    touchIfRoom(instance);
+  }
+  void touchIfRoom(std::uint32_t instance) {
     const Instance& m = cluster_.at(instance);
     if (m.ledger.leased >= m.spec.maxSequences + config_.lookahead) return;
-    if (m.ledger.unprefilled >= 1 + config_.lookahead) return;
+    if (!prefillGateOpen(m)) return;
     touch(instance);
+  }
+  /// The prefill term of the credit (CONTRACT 5), from the ledger. Chunked engines take prompts while the
+  /// tokens still to prefill leave budget for them; in lease mode a prompt counts whole until its first
+  /// token, since its progress is not seen. In boundary mode the exact capacity decides, and its last value
+  /// says whether a chunked engine can have budget before it reports again.
+  bool prefillGateOpen(const Instance& m) const {
+    if (m.spec.mode != EngineMode::kChunked) [[likely]]
+      return m.ledger.unprefilled < 1 + config_.lookahead;
+    if (config_.feedback == Feedback::kBoundary) return m.ledger.leased == 0 || m.exact.prefillFree > 0;
+    return m.ledger.unprefilledTokens + m.ledger.running() <
+           (std::int64_t{1} + config_.lookahead) * m.spec.chunkTokens;
+  }
+  /// Whether the next lease goes beyond what the engine starts at once.
+  bool looksAhead(const Instance& m) const {
+    if (m.spec.mode != EngineMode::kChunked) [[likely]]
+      return m.ledger.unprefilled > 0;
+    return config_.feedback == Feedback::kLease &&
+           m.ledger.unprefilledTokens + m.ledger.running() >= m.spec.chunkTokens;
   }
   void touchSharers(std::uint16_t model);
 
@@ -267,20 +302,37 @@ class Scheduler {
   void enqueue(std::uint32_t slot);
   void dequeue(std::uint32_t slot);
   std::uint32_t pick(const IndexedHeap& queue) const;
+  [[gnu::cold, gnu::noinline]] std::uint32_t oldestOverdue(const IndexedHeap& queue) const;
+  struct WaitingCalls;  ///< what an order's `prepare` sees of a queue
+  /// Whether `a` is picked before `b` of the same queue, the order being prepared for it (waiting_calls.h).
+  template <class Type>
+  bool goesBefore(const Type& order, const HeapEntry& a, const HeapEntry& b) const;
+  void reissueShared();
+  void observe(CallStep step, Call& c, std::uint32_t tokens = 0) {
+    if (observes_) observeAll(step, c, tokens);
+  }
+  // Out of the way of runs whose order does not ask.
+  [[gnu::cold, gnu::noinline]] void observeAll(CallStep step, Call& c, std::uint32_t tokens);
   OrderView orderView(const Call& c, std::uint32_t instance) const;
   Nanos staticKey(const Call& c, std::uint32_t instance) const;
+  Nanos projected(const Call& c, const Instance& m, Nanos prefill) const;
+  Nanos deltaBesideDecode(const Call& c, std::uint32_t instance, Nanos prefill) const;
   Nanos deltaOn(const Call& c, std::uint32_t instance, const Estimate& e) const;
   void requeueAll(std::uint32_t instance);
 
   // workflows
   void markDirty(std::uint32_t workflow) {
-    if (!needsBudget_) return;
+    if (!reissues_) return;
     Workflow& w = graph_.workflow(workflow);
     if (w.dirty) return;
     w.dirty = true;
     dirty_.push_back(workflow);
   }
   void refreshWorkflow(std::uint32_t workflow);
+  Nanos refreshPaths(Workflow& w);
+  void setBudget(Call& c, const Workflow& w, Nanos rest) const;
+  [[gnu::cold, gnu::noinline]] void workflowFinished(const Workflow& w);
+  void cacheParameters();
   Nanos restOf(const Workflow& w) const;
   const StageTemplate* templateOf(const Workflow& w) const;
   void priceTemplates();
@@ -291,14 +343,21 @@ class Scheduler {
 
   // decide
   PlacementView placementView(const Call& c, std::uint32_t slot) const;
+  std::uint32_t choose(const PlacementView& view);
   void placeCall(std::uint32_t slot);
-  std::uint32_t choose(const Call& c, std::uint32_t slot, const std::vector<std::uint32_t>* withCredit);
   std::uint32_t chooseElsewhere(std::uint32_t slot);
   std::int32_t enginePriority(const Call& c) const;
   void leaseFromOwnQueues();
+  void serve(std::span<const std::uint32_t> instances);
   void leaseFromSharedQueues();
   void collectOpen();
   bool leaseFromShared(std::uint16_t model);
+
+  // migration (migrate.h)
+  void migrate();
+  bool bestMove(Move* best);
+  double projectedOn(const PlacementView& view, std::uint32_t instance) const;
+  void mostUrgent(std::uint32_t instance, std::size_t count);
 
   enum class TimerKind : std::uint8_t { kCall, kBreaker, kCorrection, kTelemetry };
   /// kCall: the assumed first token of an attempt, or (call = kNoSlot) the end of an instance's closedUntil.
@@ -319,7 +378,16 @@ class Scheduler {
   bool needsBudget_;
   bool needsHorizon_;
   bool needsDelta_;
+  bool needsWholePath_;
+  bool reissues_;  ///< keys depend on what the workflow's refresh brings up to date
+  bool observes_;
+  bool countsWorkflows_;
+  Nanos ageing_ = 0;  ///< 0 = off
+  double budgetMargin_ = 0;
   bool tracksUtilisation_;
+  bool tracksBacklog_;
+  bool migrates_;
+  bool placementFailed_ = false;
   bool aheadIfContended_;
 
   Cluster cluster_;
@@ -355,15 +423,18 @@ class Scheduler {
     friend bool operator==(const WaitingSums&, const WaitingSums&) = default;
   };
   std::vector<WaitingSums> waitingSums_;
-  std::vector<IndexedHeap> shared_;  ///< at-credit: one per model
-  std::vector<Ref> ready_;           ///< to be placed, in event order
-  std::vector<Ref> homeless_;        ///< feasible, but no instance accepts calls now
+  std::vector<IndexedHeap> shared_;       ///< at-credit: one per model
+  std::vector<std::uint32_t> waitingOf_;  ///< by model: calls in own queues; kept with the backlogs
+  std::vector<Ref> ready_;                ///< to be placed, in event order
+  std::vector<Ref> homeless_;             ///< feasible, but no instance accepts calls now
   std::uint64_t homelessRevision_ = 0;
   std::vector<std::uint32_t> dirty_;
   std::vector<std::uint32_t> touched_;
   std::vector<std::uint32_t> released_;       ///< scratch: children of a finished call
   std::vector<std::uint32_t> withCredit_;     ///< scratch: at-credit candidates
   std::vector<std::uint32_t> openInstances_;  ///< scratch: considered for the shared queues, by tie
+  std::vector<std::uint32_t> takers_;         ///< scratch: instances that could take a call
+  std::vector<HeapEntry> urgent_;             ///< scratch: waiting calls of one queue
   std::vector<Ref> moreParents_;
   std::vector<Decision> decisions_;
   std::vector<Decision> rejected_;  ///< since the last decide

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/math.h"
-#include "scheduler/scheduler.h"
+#include "scheduler/waiting_calls.h"
 #include "workflow/budget.h"
 
 namespace laxity {
@@ -31,14 +31,15 @@ Nanos Scheduler::projection(std::uint32_t slot) const {
     const Instance& m = cluster_.at(c.instance);
     const DecodePiece piece = cluster_.latency(m).piece(m.ledger.leased, m.ledger.context);
     return std::max<Nanos>(0, m.ledger.prefillsEnd - now_) +
-           roundFine(piece.at(m.ledger.context) * c.predictedTokens);
+           roundFine(piece.at(m.ledger.context) * c.timedTokens);
   }
   if (c.instance != kNoSlot) return deltaOn(c, c.instance, {c.cost.prefill, c.cost.exec});
   Nanos best = kNever;
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
     const Instance& i = cluster_.at(m);
     const Estimate& e = estimates(slot)[i.hardwareClass];
-    if (i.accepts() && e.exec != kNever) best = std::min(best, deltaOn(c, m, e));
+    if (!i.accepts() || e.exec == kNever) continue;
+    best = std::min(best, deltaOn(c, m, c.hasCached ? withCachedPrefix(e, c, m, cluster_.latency(i)) : e));
   }
   return best;
 }
@@ -63,6 +64,8 @@ Status Scheduler::preview(const Reveal& e, std::vector<Candidate>* candidates, s
     c.predictedTokens = std::max(1u, live_.lengths.predict(stages, e.stage).mean);
     if (e.predictedHigh > 0) c.predictedTokens = std::min(c.predictedTokens, e.predictedHigh);
   }
+  c.predictedHigh = std::max(e.predictedHigh, c.predictedTokens);
+  c.timedTokens = timedTokens(c);
   c.cached[0] = e.cached[0];
   c.cached[1] = e.cached[1];
   c.hasCached = e.cached[0].instance != kNoSlot || e.cached[1].instance != kNoSlot;
@@ -72,12 +75,13 @@ Status Scheduler::preview(const Reveal& e, std::vector<Candidate>* candidates, s
   if (!estimateInto(c, previewed_.data())) return Status::kOk;
   previewWorkflow_ = Workflow{};
   previewWorkflow_.arrival = now_;
-  previewWorkflow_.horizon = previewWorkflow_.criticalPath = c.mean;
+  previewWorkflow_.horizon = previewWorkflow_.criticalPath = previewWorkflow_.wholePath = c.mean;
   previewWorkflow_.deadline =
       now_ + static_cast<Nanos>(config_.parameters[Parameter::kHorizonFactor] * static_cast<double>(c.mean));
   if (needsBudget_) {
     const Workflow& w = workflowOf(c);
-    c.budget = budget(w.deadline, c.readyAt, 0, std::max<Nanos>(w.criticalPath, c.mean));
+    const Nanos target = budgetMargin_ > 0 ? budgetTarget(w.arrival, w.deadline, budgetMargin_) : w.deadline;
+    c.budget = budget(target, c.readyAt, 0, std::max<Nanos>(w.criticalPath, c.mean));
   }
   const PlacementView view = placementView(c, kNoSlot);
   view.eachCandidate([&](std::uint32_t m, const Instance&, const Estimate& cost) {
@@ -93,24 +97,32 @@ double Scheduler::keyOf(std::uint32_t slot) const {
   const Call& c = graph_.call(slot);
   if (c.demoted) return -1e300;
   return std::visit(
-      [&](const auto& order) { return static_cast<double>(order.key(orderView(c, c.instance))); },
+      [&](const auto& order) {
+        const WaitingCalls waiting{*this, queueOf(c)};
+        if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
+        const auto key = order.key(orderView(c, c.instance));
+        if constexpr (requires { key.leading(); })
+          return static_cast<double>(key.leading());
+        else
+          return static_cast<double>(key);
+      },
       config_.order);
 }
 
 std::vector<std::uint32_t> Scheduler::queueInOrder(std::uint32_t instance) const {
   const IndexedHeap& queue =
       config_.binding == Binding::kAtReveal ? queues_[instance] : shared_[cluster_.at(instance).spec.model];
-  struct Place {
-    double key;
-    HeapEntry entry;
-  };
-  std::vector<Place> places;
-  for (const HeapEntry& e : queue.entries()) places.push_back({dynamic_ ? keyOf(e.slot) : 0, e});
-  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
-    return a.key != b.key ? a.key > b.key : before(a.entry, b.entry);
-  });
+  std::vector<HeapEntry> entries = queue.entries();
+  std::visit(
+      [&](const auto& order) {
+        const WaitingCalls waiting{*this, queue};
+        if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
+        std::sort(entries.begin(), entries.end(),
+                  [&](const HeapEntry& a, const HeapEntry& b) { return goesBefore(order, a, b); });
+      },
+      config_.order);
   std::vector<std::uint32_t> slots;
-  for (const Place& p : places) slots.push_back(p.entry.slot);
+  for (const HeapEntry& e : entries) slots.push_back(e.slot);
   return slots;
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "simulator/hexgen_clock.h"
+#include "simulator/tenants.h"
 
 namespace laxity {
 
@@ -21,10 +22,13 @@ SchedulerConfig schedulerConfig(const ClusterSpec& cluster, const RunOptions& op
   config.kvNeed = options.compat == Compat::kNone ? KvNeed::kPromptAndOutput : KvNeed::kPrompt16;
   if (options.compat != Compat::kNone) config.callTies = CallTies::kRevealOrder;
   config.tieSeed = options.tieSeed;
+  config.placementSeed = options.placementSeed;
+  config.migrate = options.migrate;
   config.parameters = options.parameters;
   if (options.compat != Compat::kNone)
     config.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit), 0.95);
-  config.latencies = cluster.latencies;
+  config.latencies =
+      options.error.times() ? believedLatencies(cluster.latencies, options.error) : cluster.latencies;
   config.templates = cluster.templates;
   return config;
 }
@@ -49,20 +53,39 @@ Driver::Driver(const Trace& trace, const ClusterSpec& cluster, const RunOptions&
       truth_(trace, std::move(memory.truth)),
       metrics_(trace.columns().workflows),
       arrivals_(options.arrivals),
+      cache_(std::move(memory.prefixCache)),
+      wrong_(options.error.lengths() && options.knowledge != Knowledge::kOracle),
+      lengthErrors_(options.error),
       engines_(std::move(memory.engines)) {
   scheduler_.setLog(outputs.log);
   reveal_.sequences = 1;
   reveal_.remaining = -1;
+  for (const std::vector<CacheTier>& tiers : cluster.prefixCaches) {
+    for (const CacheTier& tier : tiers) caching_ = caching_ || tier.tokens >= kPrefixBlock;
+  }
 }
 
 Driver::~Driver() {
   memory_.scheduler = scheduler_.takeMemory();
   memory_.truth = truth_.takeMemory();
   memory_.engines = std::move(engines_);
+  memory_.prefixCache = std::move(cache_);
 }
 
 Workspace::Workspace() : memory_(std::make_unique<WorkspaceMemory>()) {}
 Workspace::~Workspace() = default;
+
+/// Deadlines and the base of SLO scales follow the engines, whatever the scheduler believes of them.
+void Driver::priceSlo() {
+  if (!options_.error.times()) {
+    slo_.price(scheduler_.cluster());
+    return;
+  }
+  trueCluster_ = std::make_unique<Cluster>(cluster_.latencies, options_.tieSeed);
+  for (std::uint32_t m = 0; m < cluster_.instances.size(); ++m)
+    check(trueCluster_->add(m, cluster_.instances[m]));
+  slo_.price(*trueCluster_);
+}
 
 Status Driver::start() {
   // The engines here never fall silent, and know no revocation.
@@ -74,8 +97,18 @@ Status Driver::start() {
     const Status added = scheduler_.instance(0, add);
     if (!ok(added)) return added;
     engines_[m].reset(add.spec, cluster_.latencies[add.spec.latency], engineOptions(options_));
+    chunked_ |= add.spec.mode == EngineMode::kChunked;
   }
-  slo_.price(scheduler_.cluster());
+  priceSlo();
+  if (caching_) cache_.reset(trace_.columns().workflows, cluster_.prefixCaches);
+  if (wrong_) {
+    const double overcommit = options_.parameters[Parameter::kOvercommit];
+    for (const InstanceSpec& m : cluster_.instances) {
+      if (mostKv_.size() <= m.model) mostKv_.resize(std::size_t{m.model} + 1, 0);
+      const auto limit = static_cast<std::int64_t>(static_cast<double>(m.kvTokens) * overcommit);
+      mostKv_[m.model] = std::max(mostKv_[m.model], std::min(limit, m.kvTokens));
+    }
+  }
   nextArrival_ = arrivals_.next();
   return Status::kOk;
 }
@@ -99,7 +132,9 @@ Status Driver::run(RunResult* result) {
   if (!ok(status_)) return status_;
   if (options_.laws) lawsHold();
   if (endedWorkflows_ != workflows) return Status::kLawBroken;  // nothing accepted is ever lost
+  for (const Engine& engine : engines_) result_.hiddenEvictions += engine.requeued();
   metrics_.summarise(outputs_, &result_);
+  if (!outputs_.tenants.empty()) summariseTenants(metrics_, slo_, trace_, outputs_.tenants);
   *result = result_;
   return status_;
 }
@@ -137,8 +172,14 @@ Status Driver::instant(Nanos t) {
 
 void Driver::decide(Nanos t) {
   check(scheduler_.place(t));
-  if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) reportBoundaries(t);
+  if (!ok(status_)) return;
+  if (options_.feedback == Feedback::kBoundary) {
+    if (chunked_) reportBudgets(t);
+    if (!scheduler_.touched().empty()) reportBoundaries(t);
+  }
   if (const auto decisions = scheduler_.decide(t); !decisions.empty()) carryOut(decisions, t);
+  if (!misjudged_.empty()) correctBudgets(t);
+  if (scheduler_.placementFailed()) check(Status::kPlacementFailed);
 }
 
 /// By class over all engines that are due, then by engine.
@@ -147,7 +188,7 @@ void Driver::engineEvents(Nanos t) {
   for (const std::uint32_t m : due_) {
     Engine& engine = engines_[m];
     engine.advance(t);
-    if (const EngineCall* c = engine.prefilled()) callPrefilled(c->slot, t);
+    for (const EngineCall& c : engine.prefilled()) callPrefilled(c, m, t);
     exceptions |= !engine.evicted().empty() || !engine.overflowed().empty();
   }
   if (exceptions) {
@@ -156,7 +197,7 @@ void Driver::engineEvents(Nanos t) {
     }
   }
   for (const std::uint32_t m : due_) {
-    for (const EngineCall& c : engines_[m].finished()) callFinished(c.slot, t);
+    for (const EngineCall& c : engines_[m].finished()) callFinished(c.slot, m, t);
   }
   if (exceptions) {
     for (const std::uint32_t m : due_) {
@@ -165,9 +206,17 @@ void Driver::engineEvents(Nanos t) {
   }
 }
 
-void Driver::callPrefilled(std::uint32_t slot, Nanos t) {
-  check(scheduler_.firstToken(t, {attempt(slot)}));
-  const CallTruth& c = truth_.call(slot);
+void Driver::callPrefilled(const EngineCall& call, std::uint32_t instance, Nanos t) {
+  check(scheduler_.firstToken(t, {attempt(call.slot)}));
+  const CallTruth& c = truth_.call(call.slot);
+  if (caching_) cache_.touch(instance, truth_.workflow(c.open).workflow, call.promptTokens);
+  if (options_.laws) {
+    // An engine that evicted the call on its own prefills more, and nothing of it from the cache.
+    const std::uint32_t prompt = trace_.columns().promptTokens[c.row] + c.generated;
+    if (call.promptTokens < prompt) check(Status::kLawBroken);
+    promptTokens_ += call.promptTokens;
+    cachedTokens_ += call.promptTokens == prompt ? c.cached : 0;
+  }
   // An evicted call is prefilled again; its first token was the first one.
   if (outputs_.firstTokenMs != nullptr && std::isnan(outputs_.firstTokenMs[c.row]))
     outputs_.firstTokenMs[c.row] = toMs(t);
@@ -190,8 +239,12 @@ void Driver::callEvicted(const Engine::Evicted& e, Nanos t) {
   if (over(e.call.slot) && w.aborted && w.inFlight == 0) ended_.push_back(c.open);
 }
 
-void Driver::callFinished(std::uint32_t slot, Nanos t) {
+void Driver::callFinished(std::uint32_t slot, std::uint32_t instance, Nanos t) {
   const CallTruth& call = truth_.call(slot);
+  if (caching_) {
+    cache_.touch(instance, truth_.workflow(call.open).workflow,
+                 trace_.columns().promptTokens[call.row] + trace_.columns().outputTokens[call.row]);
+  }
   check(scheduler_.finished(t, {attempt(slot), trace_.columns().outputTokens[call.row] - call.generated}));
   if (outputs_.finishedMs != nullptr) outputs_.finishedMs[call.row] = toMs(t);
   ++result_.calls;
@@ -284,7 +337,7 @@ void Driver::arrivalEvents(Nanos t) {
     metrics_.arrived(w.workflow, t, slo_.base(w.workflow));
     if (outputs_.arrivalMs != nullptr) outputs_.arrivalMs[w.workflow] = toMs(t);
     const std::uint16_t tenant = c.tenant == nullptr ? 0 : c.tenant[w.workflow];
-    const std::int16_t stages = cluster_.templates.empty() ? -1 : 0;
+    const auto stages = static_cast<std::int16_t>(cluster_.templates.empty() ? -1 : options_.stageTemplate);
     check(scheduler_.openWorkflow(t, {w.ref, tenant, stages, 0, slo_.deadline(w.workflow, t), -1}));
   }
   for (const std::uint32_t index : opened_) {
@@ -323,7 +376,69 @@ void Driver::revealCall(std::uint32_t index, std::uint32_t row, Nanos t, bool ea
                           ? c.outputTokens[row]
                           : c.predictedTokens[row];
   r.predictedHigh = r.predictedTokens;
+  if (wrong_) mistakeLengths(truth_.workflow(index).workflow, row);
+  if (caching_) hintCached(truth_.workflow(index).workflow, row);
   check(scheduler_.reveal(t, r, parents_));
+}
+
+/// A mistake alone never makes a call larger than every instance of its model: whoever predicts knows the
+/// limits.
+void Driver::mistakeLengths(std::uint32_t workflow, std::uint32_t row) {
+  Reveal& r = reveal_;
+  const std::int64_t room = r.model < mostKv_.size() ? mostKv_[r.model] - r.promptTokens : 0;
+  const auto most = static_cast<std::uint32_t>(std::clamp<std::int64_t>(room, 0, kMaxTokens));
+  r.predictedTokens = mistaken(r.predictedTokens, lengthErrors_.factor(workflow, row), most);
+  r.predictedHigh = mistaken(r.predictedTokens, lengthErrors_.high(), most);
+}
+
+/// The two instances that hold most of what the call may reuse, as of now; ties: the shorter load, the
+/// smaller slot.
+void Driver::hintCached(std::uint32_t workflow, std::uint32_t row) {
+  Reveal& r = reveal_;
+  r.cached[0] = r.cached[1] = CachedPrefix{};
+  const std::uint32_t* shared = trace_.columns().cachedTokens;
+  const std::uint32_t tokens = shared == nullptr ? 0 : reusableTokens(shared[row], r.promptTokens);
+  if (tokens == 0) return;
+  const auto better = [](const CachedPrefix& a, const CachedPrefix& b) {
+    if (a.tokens != b.tokens) return a.tokens > b.tokens;
+    return a.loadUs != b.loadUs ? a.loadUs < b.loadUs : a.instance < b.instance;
+  };
+  const auto latencyOf = [&](std::uint32_t m) -> const LatencyModel& {
+    return cluster_.latencies[cluster_.instances[m].latency];
+  };
+  cache_.eachHolder(
+      workflow, tokens, r.promptTokens, latencyOf, [&](std::uint32_t m, const FoundPrefix& found) {
+        if (cluster_.instances[m].model != r.model) return;
+        const Nanos us =
+            std::min<Nanos>((found.load + 999) / 1'000, std::numeric_limits<std::uint32_t>::max());
+        const CachedPrefix holder{m, found.tokens, static_cast<std::uint32_t>(us)};
+        if (better(holder, r.cached[0])) {
+          r.cached[1] = r.cached[0];
+          r.cached[0] = holder;
+        } else if (better(holder, r.cached[1])) {
+          r.cached[1] = holder;
+        }
+      });
+}
+
+/// What the instance holds at the lease, counted.
+FoundPrefix Driver::findCached(const Call& call, std::uint32_t row, std::uint32_t workflow,
+                               std::uint32_t instance) {
+  CacheResult& sums = result_.cache;
+  sums.promptTokens += call.promptTokens;
+  const std::uint32_t* shared = trace_.columns().cachedTokens;
+  const std::uint32_t tokens = shared == nullptr ? 0 : reusableTokens(shared[row], call.promptTokens);
+  if (tokens == 0) return {};
+  const FoundPrefix found = cache_.find(instance, workflow, tokens, call.promptTokens,
+                                        cluster_.latencies[cluster_.instances[instance].latency]);
+  ++(found.tokens > 0 ? sums.hits : sums.misses);
+  for (const CachedPrefix& hint : call.cached) {
+    if (hint.instance == instance && hint.tokens > found.tokens) ++sums.stale;
+  }
+  sums.sharedTokens += tokens;
+  sums.cachedTokens += found.tokens;
+  if (found.load > 0) sums.loadedTokens += found.tokens;
+  return found;
 }
 
 void Driver::closeAll(Nanos t) {
@@ -347,28 +462,56 @@ void Driver::workflowEnded(std::uint32_t index, Nanos t) {
   if (!w.aborted || w.inFlight == 0) truth_.close(index);
 }
 
+namespace {
+
+/// Inline: as a function of its own it costs every sweep 1 % more instructions.
+[[gnu::always_inline]] inline Capacity capacityOf(std::uint32_t m, const Engine& engine) {
+  return {m, engine.sequencesFree(), engine.kvFree(), engine.prefillFree(), 1};
+}
+
+}  // namespace
+
+/// A chunked engine says by itself that there is budget again: nothing else would touch its queue.
+[[gnu::noinline]] void Driver::reportBudgets(Nanos t) {
+  for (const std::uint32_t m : due_) {
+    if (engines_[m].budgetOpened() && !engines_[m].empty())
+      check(scheduler_.capacity(t, capacityOf(m, engines_[m])));
+  }
+}
+
+/// A lease computes more or fewer tokens than its hint promised: the budget that is left is another one than
+/// the scheduler counts, and may be spent at this very instant.
+[[gnu::noinline]] void Driver::correctBudgets(Nanos t) {
+  bool chunked = false;
+  for (const std::uint32_t m : misjudged_) {
+    if (options_.feedback != Feedback::kBoundary || cluster_.instances[m].mode != EngineMode::kChunked)
+      continue;
+    check(scheduler_.capacity(t, capacityOf(m, engines_[m])));
+    chunked = true;
+  }
+  misjudged_.clear();
+  if (chunked && !scheduler_.touched().empty()) decide(t);
+}
+
 /// Engines whose queue or ledger changed report their exact capacity at a boundary: now, or when they reach
 /// it.
 void Driver::reportBoundaries(Nanos t) {
-  const auto report = [&](std::uint32_t m, const Engine& engine) {
-    check(scheduler_.capacity(t, {m, engine.sequencesFree(), engine.kvFree(), engine.prefillFree(), 1}));
-  };
   for (const std::uint32_t m : scheduler_.touched()) {
     Engine& engine = engines_[m];
-    if (engine.idle() || engine.wakePending())
-      continue;  // the scheduler knows an empty ledger; a wake lies ahead
+    if (engine.empty() || engine.wakePending() || engine.budgetOpened())
+      continue;  // the scheduler knows an empty ledger; a wake lies ahead; it has reported
     if (engine.atBoundaryOrWake(t))
-      report(m, engine);
+      check(scheduler_.capacity(t, capacityOf(m, engine)));
     else
       engineNext_.set(m, engine.next());
   }
-  if (options_.binding == Binding::kAtReveal) return;
-  // A lease from a shared queue touches the others while the decision is made, so every engine at a boundary
-  // reports.
+  if (options_.binding == Binding::kAtReveal && !options_.migrate) return;
+  // A lease from a shared queue touches the others while the decision is made, and any of them may take a
+  // call of another queue, so every engine at a boundary reports.
   for (std::uint32_t m = 0; m < engines_.size(); ++m) {
     Engine& engine = engines_[m];
-    if (scheduler_.cluster().at(m).touched || engine.idle() || !engine.standsAt(t)) continue;
-    if (engine.atBoundaryOrWake(t)) report(m, engine);
+    if (scheduler_.cluster().at(m).touched || engine.empty() || !engine.standsAt(t)) continue;
+    if (engine.atBoundaryOrWake(t)) check(scheduler_.capacity(t, capacityOf(m, engine)));
   }
 }
 
@@ -394,8 +537,13 @@ void Driver::carryOut(std::span<const Decision> decisions, Nanos t) {
     }
     ++w.inFlight;
     const Call& call = scheduler_.graph().call(d.call.slot);
+    FoundPrefix found;
+    if (caching_) found = findCached(call, c.row, w.workflow, d.instance);
+    c.cached = found.tokens;
+    if (chunked_ && call.cost.prefillTokens != call.promptTokens - found.tokens)
+      misjudged_.push_back(d.instance);
     engines_[d.instance].lease({d.call.slot, call.promptTokens, columns.outputTokens[c.row] - c.generated,
-                                call.predictedTokens, call.cost.kv});
+                                call.predictedTokens, call.cost.kv, found.tokens, found.load});
     if (std::find(due_.begin(), due_.end(), d.instance) == due_.end()) due_.push_back(d.instance);
     if (outputs_.instance != nullptr) outputs_.instance[c.row] = static_cast<std::uint16_t>(d.instance);
     if (outputs_.leasedMs != nullptr && c.epoch == 0) outputs_.leasedMs[c.row] = toMs(t);
@@ -404,6 +552,10 @@ void Driver::carryOut(std::span<const Decision> decisions, Nanos t) {
 
 void Driver::lawsHold() {
   if (!scheduler_.audit()) check(Status::kLawBroken);
+  if (caching_ && !cache_.consistent()) check(Status::kLawBroken);
+  std::int64_t prefilled = 0;
+  for (const Engine& engine : engines_) prefilled += engine.prefilledTokens();
+  if (prefilled + cachedTokens_ != promptTokens_) check(Status::kLawBroken);
   for (std::uint32_t m = 0; m < engines_.size(); ++m) {
     const Ledger& ledger = scheduler_.cluster().at(m).ledger;
     if (ledger.leased != engines_[m].held()) check(Status::kLawBroken);
@@ -419,11 +571,25 @@ Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions
                 const RunOutputs& outputs, RunResult* result, Workspace* workspace) {
   const Status arrivals = Arrivals::check(options.arrivals);
   if (!ok(arrivals)) return arrivals;
+  if (!options.tenantScales.empty() && options.tenantScales.size() < trace.tenants())
+    return Status::kBadValue;
+  if (const Status error = checkError(options.error); !ok(error)) return error;
+  if (!cluster.prefixCaches.empty() && cluster.prefixCaches.size() != cluster.instances.size())
+    return Status::kBadValue;
+  // Another simulator's quirks know neither.
+  if (options.compat != Compat::kNone &&
+      (!cluster.prefixCaches.empty() || options.error.lengths() || options.error.times()))
+    return Status::kUnsupported;
   const std::uint32_t calls = trace.columns().calls;
   for (double* column : {outputs.readyMs, outputs.leasedMs, outputs.firstTokenMs, outputs.finishedMs}) {
     if (column != nullptr) std::fill_n(column, calls, std::numeric_limits<double>::quiet_NaN());
   }
   if (outputs.instance != nullptr) std::fill_n(outputs.instance, calls, std::uint16_t{0xffff});
+  if (options.compat != Compat::kNone) {  // the original knows one mode
+    for (const InstanceSpec& spec : cluster.instances) {
+      if (spec.mode != EngineMode::kPrefillFirst) return Status::kUnsupported;
+    }
+  }
   if (options.compat == Compat::kHexgenTicks)
     return HexgenClock(trace, cluster, options, outputs).run(result);
   if (workspace != nullptr) return Driver(trace, cluster, options, outputs, workspace->memory()).run(result);

@@ -6,8 +6,15 @@
 // stand at a boundary (boundary mode); one `decide`; leases go to the engines; engines at a boundary start
 // what comes next. At equal t, events of one class go by instance, then by the order in which the calls
 // joined.
+//
+// Prefix caches (prefix_cache.h) and prediction errors (prediction_error.h) are truth, so they live here. The
+// caches change with prefill ends and finishes, in the order of these events. A reveal hints at the two best
+// holders of the call's prefix as of that instant, which a router knows no better: until the lease, where the
+// cache is asked, both holders may have lost it and others may have got it. A call revealed with its workflow
+// (declared, oracle) never has a hint.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "base/tournament.h"
@@ -30,8 +37,11 @@ class SloRule {
 
   Nanos base(std::uint32_t workflow) const;
   Nanos deadline(std::uint32_t workflow, Nanos arrival) const;
+  /// From arrival to deadline, where the arrival is early enough.
+  Nanos allowed(std::uint32_t workflow) const { return deadline(workflow, 0); }
 
  private:
+  double scale(std::uint32_t workflow) const;
   bool declared(std::uint32_t workflow) const;
   Nanos exclusive(std::uint32_t workflow) const;
 
@@ -47,6 +57,7 @@ struct WorkspaceMemory {
   SchedulerMemory scheduler;
   TruthMemory truth;
   std::vector<Engine> engines;
+  PrefixCache prefixCache;
 };
 
 class Driver {
@@ -65,13 +76,14 @@ class Driver {
   };
 
   Status start();
+  void priceSlo();
   Status instant(Nanos t);
   void decide(Nanos t);
   void engineEvents(Nanos t);
   bool over(std::uint32_t slot) const;
-  void callPrefilled(std::uint32_t slot, Nanos t);
+  void callPrefilled(const EngineCall& call, std::uint32_t instance, Nanos t);
   void callEvicted(const Engine::Evicted& e, Nanos t);
-  void callFinished(std::uint32_t slot, Nanos t);
+  void callFinished(std::uint32_t slot, std::uint32_t instance, Nanos t);
   void callOverflowed(std::uint32_t slot, Nanos t);
   void arrive(Nanos t);
   void arrivalEvents(Nanos t);
@@ -82,9 +94,14 @@ class Driver {
   void callEnded(std::uint32_t slot, Nanos t);
   void workflowEnded(std::uint32_t index, Nanos t);
   void closeAll(Nanos t);
+  void reportBudgets(Nanos t);
   void reportBoundaries(Nanos t);
   void wakeTouched(Nanos t);
   void carryOut(std::span<const Decision> decisions, Nanos t);
+  void mistakeLengths(std::uint32_t workflow, std::uint32_t row);
+  void hintCached(std::uint32_t workflow, std::uint32_t row);
+  void correctBudgets(Nanos t);
+  FoundPrefix findCached(const Call& call, std::uint32_t row, std::uint32_t workflow, std::uint32_t instance);
   void lawsHold();
   bool early() const {
     return options_.knowledge == Knowledge::kDeclared || options_.knowledge == Knowledge::kOracle;
@@ -104,11 +121,20 @@ class Driver {
   WorkspaceMemory& memory_;
   Scheduler scheduler_;
   SloRule slo_;
+  std::unique_ptr<Cluster> trueCluster_;  ///< with time errors, for the SLO's base
   Truth truth_;
   Metrics metrics_;
   Arrivals arrivals_;
+  PrefixCache cache_;
+  bool caching_ = false;  ///< some instance has a prefix cache
+  bool wrong_;            ///< predicted lengths have an error
+  LengthErrors lengthErrors_;
+  std::vector<std::int64_t> mostKv_;  ///< with wrong_, by model: the most one call may need on some instance
+  std::int64_t promptTokens_ = 0;     ///< of all prefills that ended; these two for the laws
+  std::int64_t cachedTokens_ = 0;
   std::vector<Engine> engines_;
   TournamentTree engineNext_;
+  bool chunked_ = false;  ///< some engine is
 
   Status status_ = Status::kOk;
   Nanos nextArrival_ = kNever;
@@ -126,6 +152,7 @@ class Driver {
   std::vector<std::uint32_t> opened_;
   std::vector<Gap> reveals_;
   std::vector<std::uint32_t> ended_;
+  std::vector<std::uint32_t> misjudged_;  ///< engines whose leases found another prefix than hinted
   std::vector<Ref> parents_;
   Reveal reveal_{};  ///< the fields that never change stay filled in
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "simulator/tenants.h"
+
 namespace laxity {
 
 HexgenClock::HexgenClock(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
@@ -70,12 +72,14 @@ Status HexgenClock::run(RunResult* result) {
       if (outputs_.instance != nullptr) outputs_.instance[call.row] = static_cast<std::uint16_t>(d.instance);
       if (outputs_.leasedMs != nullptr) outputs_.leasedMs[call.row] = toMs(m.time);
     }
+    if (scheduler_.placementFailed()) return Status::kPlacementFailed;
     for (std::uint32_t m = 0; m < machines_.size(); ++m) {
       if (machines_[m].time <= g) step(m);
     }
   }
   if (!ok(status_)) return status_;
   metrics_.summarise(outputs_, &result_);
+  if (!outputs_.tenants.empty()) summariseTenants(metrics_, slo_, trace_, outputs_.tenants);
   *result = result_;
   return result_.completed == c.workflows ? Status::kOk : Status::kLawBroken;
 }

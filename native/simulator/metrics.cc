@@ -6,6 +6,13 @@
 
 namespace laxity {
 
+double Metrics::ratio(std::uint32_t workflow) const {
+  const Nanos latency = latency_[workflow];
+  const Nanos base = base_[workflow];
+  if (latency == kNever || base <= 0) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(latency) / static_cast<double>(base);
+}
+
 void Metrics::summarise(const RunOutputs& outputs, RunResult* result) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const std::size_t n = latency_.size();
@@ -25,11 +32,7 @@ void Metrics::summarise(const RunOutputs& outputs, RunResult* result) {
   result->p99Ms = upperQuantile(scratch, 0.99);
   result->throughputPerS = result->makespan > 0 ? completed_ / toSeconds(result->makespan) : 0;
 
-  for (std::size_t i = 0; i < n; ++i) {
-    scratch[i] = latency_[i] == kNever || base_[i] <= 0
-                     ? kInfinity
-                     : static_cast<double>(latency_[i]) / static_cast<double>(base_[i]);
-  }
+  for (std::size_t i = 0; i < n; ++i) scratch[i] = ratio(static_cast<std::uint32_t>(i));
   for (std::size_t s = 0; s < outputs.scales.size(); ++s) {
     std::size_t met = 0;
     for (const double ratio : scratch) met += ratio <= outputs.scales[s] ? 1 : 0;

@@ -31,6 +31,11 @@ class Metrics {
 
   void summarise(const RunOutputs& outputs, RunResult* result);
 
+  /// kNever where the workflow did not complete.
+  Nanos latency(std::uint32_t workflow) const { return latency_[workflow]; }
+  /// latency / base, the smallest SLO scale that the workflow meets; infinite where it did not complete.
+  double ratio(std::uint32_t workflow) const;
+
  private:
   std::vector<Nanos> latency_;
   std::vector<Nanos> base_;

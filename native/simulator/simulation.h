@@ -11,6 +11,8 @@
 #include "cluster/instance.h"
 #include "model/latency.h"
 #include "scheduler/scheduler.h"
+#include "simulator/prediction_error.h"
+#include "simulator/prefix_cache.h"
 #include "workload/arrivals.h"
 #include "workload/trace.h"
 
@@ -35,7 +37,8 @@ enum class SloBase : std::uint8_t {
 struct ClusterSpec {
   std::vector<LatencyModel> latencies;
   std::vector<InstanceSpec> instances;
-  std::vector<std::vector<TemplateEntry>> templates;  ///< workflows use the first, where there is one
+  std::vector<std::vector<TemplateEntry>> templates;  ///< the first is the base of SLOs, where there is one
+  std::vector<std::vector<CacheTier>> prefixCaches;   ///< by instance, the fastest tier first; empty = none
 };
 
 struct RunOptions {
@@ -47,11 +50,16 @@ struct RunOptions {
   Knowledge knowledge = Knowledge::kTemplate;
   PolicyParameters parameters;
   std::uint64_t tieSeed = 0;
+  std::uint64_t placementSeed = 1;
+  bool migrate = false;
   Arrivals::Options arrivals;
   double sloScale = 5;
+  std::vector<double> tenantScales;  ///< by tenant, in place of sloScale; empty = sloScale for all
   SloBase sloBase = SloBase::kTemplate;
+  std::uint16_t stageTemplate = 0;  ///< what workflows are expected to do: index into the templates, if any
   Compat compat = Compat::kNone;
   bool laws = false;  ///< check the conservation laws at every instant
+  PredictionError error;
 };
 
 /// Where to write what; null or empty = not wanted. Times in ms.
@@ -66,23 +74,37 @@ struct RunOutputs {
   double* finishedMs = nullptr;
   std::span<const double> scales;
   double* attainment = nullptr;     ///< [scales]
+  std::span<double> tenants;        ///< [tenants x kTenantColumns], see simulator/tenants.h
   std::int32_t* control = nullptr;  ///< shared memory: [0] != 0 asks to stop, [1] counts finished workflows
   EventLog* log = nullptr;
+};
+
+/// What the prefix caches did, counted at the leases. All zero where no instance has one.
+struct CacheResult {
+  std::uint64_t hits = 0;          ///< leases that found some of their shared prefix
+  std::uint64_t misses = 0;        ///< leases that found none of it
+  std::uint64_t stale = 0;         ///< leases that found less than the reveal's hint had promised
+  std::uint64_t promptTokens = 0;  ///< of all leases
+  std::uint64_t sharedTokens = 0;  ///< of these: what an endless cache on one instance would have held
+  std::uint64_t cachedTokens = 0;  ///< of these: found
+  std::uint64_t loadedTokens = 0;  ///< of these: with a load time
 };
 
 struct RunResult {
   std::uint32_t completed = 0;
   std::uint64_t calls = 0;  ///< calls finished
   std::uint64_t rejected = 0;
-  std::uint64_t evictions = 0;
-  std::uint64_t instants = 0;  ///< distinct times at which something happened
-  Nanos makespan = 0;          ///< first arrival to last finish
+  std::uint64_t evictions = 0;        ///< after which a call went back to the scheduler
+  std::uint64_t hiddenEvictions = 0;  ///< lease mode: that an engine dealt with on its own
+  std::uint64_t instants = 0;         ///< distinct times at which something happened
+  Nanos makespan = 0;                 ///< first arrival to last finish
   double meanMs = 0;
   double p50Ms = 0;
   double p95Ms = 0;
   double p99Ms = 0;
   double sloScale95 = 0;      ///< ceil(0.95 n)-th smallest latency / base
   double throughputPerS = 0;  ///< completed / makespan
+  CacheResult cache;
 };
 
 struct WorkspaceMemory;

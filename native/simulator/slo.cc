@@ -23,9 +23,15 @@ Nanos SloRule::base(std::uint32_t workflow) const {
   return templateTime_ > 0 ? templateTime_ : exclusive(workflow);
 }
 
+double SloRule::scale(std::uint32_t workflow) const {
+  if (declared(workflow)) return 1;
+  if (options_.tenantScales.empty()) return options_.sloScale;
+  const std::uint16_t* tenant = trace_.columns().tenant;
+  return options_.tenantScales[tenant == nullptr ? 0 : tenant[workflow]];
+}
+
 Nanos SloRule::deadline(std::uint32_t workflow, Nanos arrival) const {
-  const double scale = declared(workflow) ? 1 : options_.sloScale;
-  const double scaled = scale * static_cast<double>(base(workflow));
+  const double scaled = scale(workflow) * static_cast<double>(base(workflow));
   const auto limit = static_cast<double>(kMaxTime - arrival);
   return arrival + (scaled < limit ? static_cast<Nanos>(scaled + 0.5) : kMaxTime - arrival);
 }

@@ -19,6 +19,7 @@ struct CallTruth {
   std::uint32_t open = 0;  ///< index of its workflow's record
   std::uint32_t epoch = 0;
   std::uint32_t generated = 0;  ///< output tokens of earlier attempts, now part of the prompt
+  std::uint32_t cached = 0;     ///< of the prompt: found in the prefix cache at the lease of this attempt
 };
 
 /// A workflow that has arrived and not ended.

@@ -39,6 +39,7 @@ constexpr bool leased(CallState s) { return s >= CallState::kPrefilling && s <= 
 struct CachedPrefix {
   std::uint32_t instance = kNoSlot;
   std::uint32_t tokens = 0;
+  std::uint32_t loadUs = 0;  ///< time until they are in GPU memory, microseconds
 };
 
 struct Call {
@@ -58,6 +59,7 @@ struct Call {
   std::uint32_t promptTokens = 0;     ///< to prefill; grows by what was generated before an eviction
   std::uint32_t predictedTokens = 0;  ///< output still expected, mean
   std::uint32_t predictedHigh = 0;    ///< the same, a high quantile
+  std::uint32_t timedTokens = 0;      ///< what t_comp, means and horizons are computed with: between the two
   bool hasCached = false;
   CachedPrefix cached[2];
   std::uint32_t depth = 0;  ///< 1 + the largest depth of a parent
@@ -68,11 +70,15 @@ struct Call {
   Nanos remaining = -1;   ///< declared remaining time after this call, -1 = none
   Nanos mean = 0;         ///< ebar: t_comp averaged over the instances
   Nanos tail = 0;         ///< longest mean-time path strictly below, among revealed unfinished calls
+  Nanos below = 0;        ///< tail with what is expected beyond the revealed part; set with the budget
   Nanos budget = 0;       ///< t_SLO
+  Nanos head = 0;         ///< longest mean-time path that ends with this call; kept for `stretch` alone
   Nanos isolatedEnd = 0;  ///< horizon: finish on the idle cluster, from the workflow's arrival
   std::uint32_t isolatedClass = 0;
   std::uint32_t instance = kNoSlot;  ///< assigned or leased
   std::uint32_t heapPosition = 0;
+  /// What the tenant was charged for the present attempt (order/vtc.h).
+  std::int64_t charged = 0;
   CallCost cost;                                 ///< on `instance`
   std::uint32_t parent[2] = {kNoSlot, kNoSlot};  ///< the first two parents
   std::uint32_t parents = kNoSlot;               ///< edge lists: further parents, unfinished children
@@ -104,6 +110,9 @@ struct Workflow {
   Nanos deadline = 0;                      ///< given, or arrival + k * H
   Nanos remaining = -1;                    ///< declared remaining time of the unrevealed part, -1 = none
   Nanos criticalPath = 0;                  ///< P
+  Nanos finishedHead = 0;                  ///< largest head among finished calls
+  Nanos wholePath = 0;                     ///< X (order/stretch.h)
+  Nanos templateTime = 0;                  ///< B (order/stretch.h), 0 without a template
   Nanos horizon = 0;                       ///< H_w(t)
   Nanos finishedEnd = 0;                   ///< largest isolatedEnd among finished calls
   std::uint32_t isolatedCopies = kNoSlot;  ///< horizon.h

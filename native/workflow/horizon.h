@@ -11,6 +11,7 @@
 // large the cluster is.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "cluster/cluster.h"
@@ -24,6 +25,30 @@ struct Estimate {
   Nanos prefill = 0;
   Nanos exec = 0;  ///< t_comp: prefill + decode of the predicted output, alone
 };
+
+/// The call's cost on `instance`, where `e` is that of its class: a cached prefix saves prefill there, and
+/// may have to be loaded first. It never costs more than none, so the best of a class is its representative
+/// or a holder.
+inline Estimate withCachedPrefix(Estimate e, const Call& c, std::uint32_t instance,
+                                 const LatencyModel& latency) {
+  for (const CachedPrefix& cached : c.cached) {
+    if (cached.instance != instance || cached.tokens == 0 || cached.tokens >= c.promptTokens) continue;
+    const Nanos whole = e.prefill;
+    const Nanos rest = latency.prefill(c.promptTokens - cached.tokens, cached.tokens);
+    e.prefill = std::min(whole, rest + Nanos{cached.loadUs} * 1'000);
+    e.exec += e.prefill - whole;
+  }
+  return e;
+}
+
+/// Prompt tokens that the call would compute there.
+inline std::uint32_t newTokens(const Call& c, std::uint32_t instance) {
+  std::uint32_t tokens = c.promptTokens;
+  for (const CachedPrefix& cached : c.cached) {
+    if (cached.instance == instance && cached.tokens < tokens) tokens -= cached.tokens;
+  }
+  return tokens;
+}
 
 class Horizons {
  public:

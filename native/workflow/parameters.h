@@ -17,22 +17,31 @@ struct ParameterInfo {
 
 /// Ids are positions in kParameters; logs store them, so append only.
 enum class Parameter : std::uint16_t {
-  kAlpha,             ///< HexGen-Flow's dispatch weight (papers.md 1.2, eq. 3)
-  kBeta,              ///< s^2; 0 = (mean stage time of the template, else of the calls revealed so far)^2
-  kQueueGuardMs,      ///< eps of the paper's score: added to t_queue
-  kGamma,             ///< eftxp: weight of the delay inflicted on others (policies 4.10)
-  kKvWeight,          ///< eftxp: weight of a KV excess (policies 4.11)
-  kUtilisationMs,     ///< eftxp: horizon of the utilisation average (policies 4.9)
-  kHorizonFactor,     ///< k of D = arrival + k * H where no deadline is given (CONTRACT 9)
-  kHintWeight,        ///< q of the remaining hint in ratio (CONTRACT 10)
-  kSlowFactor,        ///< workload-balanced-reference: factor on the queue of slow classes (papers.md 1.3)
-  kOvercommit,        ///< share of an instance's KV that may be reserved (CONTRACT 5)
-  kQueueLimit,        ///< ready calls without a lease, in all; 0 = no limit
-  kTenantQueueLimit,  ///< the same per tenant
-  kQueueTimeoutMs,    ///< longest wait of a ready call for a lease; 0 = none
-  kHopeless,          ///< calls that miss their deadline even on an idle instance: 0 run, 1 demote, 2 reject
-  kLeaseTtlMs,        ///< a lease without a sign of life for so long is lost; 0 = never
-  kBreakerFaults,     ///< faults in the window that open an instance's breaker; 0 = no breakers
+  kAlpha,              ///< HexGen-Flow's dispatch weight (papers.md 1.2, eq. 3)
+  kBeta,               ///< s^2; 0 = (mean stage time of the template, else of the calls revealed so far)^2
+  kQueueGuardMs,       ///< eps of the paper's score: added to t_queue
+  kGamma,              ///< eftxp: weight of the delay inflicted on others (policies 4.10)
+  kKvWeight,           ///< eftxp: weight of a KV excess (policies 4.11)
+  kUtilisationMs,      ///< eftxp: horizon of the utilisation average (policies 4.9)
+  kHorizonFactor,      ///< k of D = arrival + k * H where no deadline is given (CONTRACT 9)
+  kHintWeight,         ///< q of the remaining hint in ratio (CONTRACT 10)
+  kSlowFactor,         ///< workload-balanced-reference: factor on the queue of slow classes (papers.md 1.3)
+  kOvercommit,         ///< share of an instance's KV that may be reserved (CONTRACT 5)
+  kAgeingMs,           ///< calls that waited longer go first (order/ageing.h); 0 = off
+  kBudgetMargin,       ///< share of the time from arrival to deadline that budgets leave unused
+                       ///< (workflow/budget.h)
+  kOutputHigh,         ///< which predicted output times are computed with: 0 = mean, 1 = high, linear between
+  kInputWeight,        ///< vtc: w_in, the charge for a prompt token
+  kOutputWeight,       ///< vtc: w_out, the charge for an output token
+  kBucketMs,           ///< qlm: width of a deadline bucket (order/qlm.h)
+  kMigrateMs,          ///< migration: a projected gain must exceed it (policies 4.12)
+  kMigrateCandidates,  ///< migration: calls considered of each queue, the most urgent
+  kQueueLimit,         ///< ready calls without a lease, in all; 0 = no limit
+  kTenantQueueLimit,   ///< the same per tenant
+  kQueueTimeoutMs,     ///< longest wait of a ready call for a lease; 0 = none
+  kHopeless,           ///< calls that miss their deadline even on an idle instance: 0 run, 1 demote, 2 reject
+  kLeaseTtlMs,         ///< a lease without a sign of life for so long is lost; 0 = never
+  kBreakerFaults,      ///< faults in the window that open an instance's breaker; 0 = no breakers
   kBreakerWindowMs,
   kBreakerOpenMs,     ///< from open to half-open
   kBreakerSuccesses,  ///< successes that close a half-open breaker
@@ -58,6 +67,14 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"hintWeight", 0, 0, 1},
     {"slowFactor", 0.5, 0, 1e6},
     {"overcommit", 1, 0.01, 100},
+    {"ageingMs", 0, 0, 1e12},
+    {"budgetMargin", 0, 0, 0.99},
+    {"outputHigh", 0, 0, 1},
+    {"inputWeight", 1, 0, 1000},
+    {"outputWeight", 2, 0, 1000},
+    {"bucketMs", 10'000, 1e-3, 1e12},
+    {"migrateMs", 500, 0, 1e9},
+    {"migrateCandidates", 8, 1, 65'535},
     {"queueLimit", 0, 0, 1e9},
     {"tenantQueueLimit", 0, 0, 1e9},
     {"queueTimeoutMs", 0, 0, 1e12},

@@ -6,6 +6,7 @@
 
 #include "base/math.h"
 #include "base/random.h"
+#include "workload/curve.h"
 
 namespace laxity {
 namespace {
@@ -15,29 +16,6 @@ constexpr std::uint64_t kChessSeed = 0x6368657373000000u;
 
 // --- Published statistics (workloads.md 2)
 // -------------------------------------------------------------------------
-
-struct Knot {
-  double share = 0;
-  double value = 0;
-};
-
-/// A piecewise linear inverse distribution function; two knots at one share are a step.
-struct Curve {
-  Knot knots[12];
-  int size = 0;
-
-  constexpr Curve& then(double share, double value) {
-    knots[size++] = {share, value};
-    return *this;
-  }
-};
-
-/// A row of the table. The unpublished minimum continues the line from p25 through p5 (assumption).
-constexpr Curve row(double p5, double p25, double p50, double p75, double p95, double p99, double max) {
-  Curve c;
-  c.then(0, p5 - (p25 - p5) / 4).then(0.05, p5).then(0.25, p25).then(0.5, p50).then(0.75, p75);
-  return c.then(0.95, p95).then(0.99, p99).then(1, max);
-}
 
 /// First candidates are the upper half of the C row: the second lies 3,866 below, and the halves do not
 /// overlap. So p50, p90 and p98 are p75, p95 and p99 of the row, and p10 is its p5 + 3,866. The range is
@@ -70,9 +48,9 @@ struct Database {
 };
 
 constexpr Database kSmall = {.firstCandidate = firstCandidate(11745, 11745, 11931, 12145, 12218, 12286),
-                             .revise = row(5710, 5766, 5918, 6038, 6274, 6908, 7025)};
+                             .revise = quantileRow(5710, 5766, 5918, 6038, 6274, 6908, 7025)};
 constexpr Database kLarge = {.firstCandidate = firstCandidate(13723, 13744, 13879, 14000, 14012, 14131),
-                             .revise = row(7771, 7847, 7897, 8009, 8862, 8904, 8904)};
+                             .revise = quantileRow(7771, 7847, 7897, 8009, 8862, 8904, 8904)};
 
 /// The three couplings are parameters of Gaussian copulas, fitted so that the generated correlations and
 /// spreads are the published ones.
@@ -108,11 +86,11 @@ constexpr Preset kPreset1 = {
     .candidateSigma = 0.30,
     .candidateByInput = 0.75,
     .candidateCoupling = 0.73,
-    .keywordInput = row(635, 656, 666, 684, 702, 702, 702),
-    .keywordOutput = row(15, 37, 47, 49, 58, 86, 86),
-    .testInput = row(932, 1038, 1130, 1217, 1226, 1387, 1387),
-    .testOutput = row(42, 88, 106, 127, 134, 134, 134),
-    .evaluateInput = row(794, 876, 1005, 1054, 1090, 1205, 1213),
+    .keywordInput = quantileRow(635, 656, 666, 684, 702, 702, 702),
+    .keywordOutput = quantileRow(15, 37, 47, 49, 58, 86, 86),
+    .testInput = quantileRow(932, 1038, 1130, 1217, 1226, 1387, 1387),
+    .testOutput = quantileRow(42, 88, 106, 127, 134, 134, 134),
+    .evaluateInput = quantileRow(794, 876, 1005, 1054, 1090, 1205, 1213),
     .evaluateOutput = evaluateOutput(0.94, 72, 167, 357)};
 
 // The published counts of R sum to 108. Without "2: 12" they give the 96 workflows and the mean of 4.38.
@@ -128,11 +106,11 @@ constexpr Preset kPreset2 = {
     .candidateSigma = 0.31,
     .candidateByInput = 0.78,
     .candidateCoupling = 0.74,
-    .keywordInput = row(654, 682, 692, 711, 750, 750, 750),
-    .keywordOutput = row(32, 53, 58, 72, 93, 119, 119),
-    .testInput = row(886, 1159, 1346, 1439, 1467, 1553, 1553),
-    .testOutput = row(31, 72, 100, 120, 245, 245, 245),
-    .evaluateInput = row(754, 1144, 1260, 1405, 1902, 1909, 1909),
+    .keywordInput = quantileRow(654, 682, 692, 711, 750, 750, 750),
+    .keywordOutput = quantileRow(32, 53, 58, 72, 93, 119, 119),
+    .testInput = quantileRow(886, 1159, 1346, 1439, 1467, 1553, 1553),
+    .testOutput = quantileRow(31, 72, 100, 120, 245, 245, 245),
+    .evaluateInput = quantileRow(754, 1144, 1260, 1405, 1902, 1909, 1909),
     .evaluateOutput = evaluateOutput(0.91, 118, 169, 177)};
 
 // Revisions that hit the limit begin at share 0.9365, between p90 = 171 and p95 = 1,009: the place that gives
@@ -152,11 +130,11 @@ constexpr Preset kPreset3 = {.keywordShare = 88.0 / 110,
                              .candidateSigma = 0.29,
                              .candidateByInput = 0.84,
                              .candidateCoupling = 0.70,
-                             .keywordInput = row(645, 660, 675, 694, 711, 750, 750),
-                             .keywordOutput = row(21, 36, 47, 69, 73, 73, 73),
-                             .testInput = row(859, 1048, 1185, 1330, 1460, 1467, 1467),
-                             .testOutput = row(44, 88, 103, 122, 132, 245, 245),
-                             .evaluateInput = row(789, 925, 1076, 1262, 1902, 1909, 1909),
+                             .keywordInput = quantileRow(645, 660, 675, 694, 711, 750, 750),
+                             .keywordOutput = quantileRow(21, 36, 47, 69, 73, 73, 73),
+                             .testInput = quantileRow(859, 1048, 1185, 1330, 1460, 1467, 1467),
+                             .testOutput = quantileRow(44, 88, 103, 122, 132, 245, 245),
+                             .evaluateInput = quantileRow(789, 925, 1076, 1262, 1902, 1909, 1909),
                              .evaluateOutput = evaluateOutput(0.93, 73, 168, 357)};
 
 constexpr std::uint32_t kSecondCandidate = 3866;  // exactly this below the first input, always
@@ -164,7 +142,7 @@ constexpr double kCandidateMin = 350;
 constexpr double kCandidateMax = 1026;
 constexpr double kEvaluateWithin = 4.5;  // sd of E inputs inside one workflow
 
-constexpr Curve kIrInput = row(301, 303, 306, 309, 312, 312, 312);
+constexpr Curve kIrInput = quantileRow(301, 303, 306, 309, 312, 312, 312);
 constexpr std::uint32_t kTesterInput[3] = {271, 275, 278};
 constexpr std::uint32_t kTesterOutput[3] = {6, 4, 4};
 
@@ -174,16 +152,6 @@ const Preset& presetOf(const ChessSpec& spec) {
 
 // --- Drawing
 // --------------------------------------------------------------------------------------------------------
-
-double at(const Curve& curve, double u) {
-  int i = 1;
-  while (i + 1 < curve.size && u >= curve.knots[i].share) ++i;
-  const Knot& a = curve.knots[i - 1];
-  const Knot& b = curve.knots[i];
-  return a.value + (b.value - a.value) * ((u - a.share) / (b.share - a.share));
-}
-
-std::uint32_t tokens(double x) { return x > 1 ? static_cast<std::uint32_t>(x + 0.5) : 1; }
 
 // The standard normal distribution function to 7.5e-8 (Abramowitz and Stegun 26.2.17), in [0, 1].
 double normalShare(double z) {
@@ -228,62 +196,24 @@ class Shapes {
   Discrete evaluate_;
 };
 
-/// Appends calls; the parents of each are all calls of the stage before.
-class Writer {
- public:
-  explicit Writer(const ChessColumns& columns) : columns_(columns) {
-    columns_.firstCall[0] = 0;
-    columns_.parentOffset[0] = 0;
-  }
-
-  void stage() {
-    previous_ = current_;
-    current_ = row_;
-  }
-
-  void call(ChessStage stage, std::uint32_t prompt, std::uint32_t output) {
-    columns_.stage[row_] = stage;
-    columns_.promptTokens[row_] = prompt;
-    columns_.outputTokens[row_] = output;
-    for (std::uint32_t parent = previous_; parent < current_; ++parent) {
-      columns_.parents[edge_++] = parent - first_;
-    }
-    columns_.parentOffset[++row_] = edge_;
-  }
-
-  void endWorkflow() {
-    columns_.firstCall[++workflow_] = row_;
-    first_ = previous_ = current_ = row_;
-  }
-
- private:
-  ChessColumns columns_;
-  std::uint32_t workflow_ = 0;
-  std::uint32_t row_ = 0;
-  std::uint32_t edge_ = 0;
-  std::uint32_t first_ = 0;     // row of the workflow's first call
-  std::uint32_t previous_ = 0;  // first row of the previous stage
-  std::uint32_t current_ = 0;   // first row of the current stage
-};
-
-void writeRetrievers(Random& random, const Preset& preset, bool keywords, Writer& writer) {
+void writeRetrievers(Random& random, const Preset& preset, bool keywords, StageWriter& writer) {
   // The four inputs grow with the position: each takes its quarter of the distribution.
   const double u = random.uniform();
   for (int k = 0; k < 4; ++k) {
     std::uint32_t output = k == 3 ? 4 : 5;
     if (k == 0 && random.below(3) == 0) output = 24 + random.below(19);
     writer.stage();
-    writer.call(kChessIr, tokens(at(kIrInput, (k + u) / 4)), output);
+    writer.call(kChessIr, wholeTokens(kIrInput.at((k + u) / 4)), output);
     if (k == 0 && keywords) {
-      const double input = at(preset.keywordInput, random.uniform());
+      const double input = preset.keywordInput.at(random.uniform());
       writer.stage();
-      writer.call(kChessKeywords, tokens(input), tokens(at(preset.keywordOutput, random.uniform())));
+      writer.call(kChessKeywords, wholeTokens(input), wholeTokens(preset.keywordOutput.at(random.uniform())));
     }
   }
 }
 
-void writeCandidates(Random& random, const Preset& preset, const Database& database, Writer& writer) {
-  const std::uint32_t first = tokens(at(database.firstCandidate, random.uniform()));
+void writeCandidates(Random& random, const Preset& preset, const Database& database, StageWriter& writer) {
+  const std::uint32_t first = wholeTokens(database.firstCandidate.at(random.uniform()));
   // Inputs of the two differ by 3,866 and hardly within a position, so the correlation of output with input
   // is that with the position: +-shift around mu. The pair shares the rest.
   const double shift = preset.candidateByInput * preset.candidateSigma;
@@ -292,7 +222,7 @@ void writeCandidates(Random& random, const Preset& preset, const Database& datab
   const double z = random.normal();
   const double second = correlated(random, z, preset.candidateCoupling);
   const auto length = [&preset](double deviation) {
-    return tokens(std::clamp(detExp(preset.candidateMu + deviation), kCandidateMin, kCandidateMax));
+    return wholeTokens(std::clamp(detExp(preset.candidateMu + deviation), kCandidateMin, kCandidateMax));
   };
   writer.stage();
   writer.call(kChessCandidate, first, length(shift + spread * z));
@@ -300,38 +230,39 @@ void writeCandidates(Random& random, const Preset& preset, const Database& datab
 }
 
 void writeRevisions(Random& random, const Preset& preset, const Database& database, std::uint32_t count,
-                    Writer& writer) {
+                    StageWriter& writer) {
   const double z = random.normal();
   for (std::uint32_t i = 0; i < count; ++i) {
-    const double input = at(database.revise, normalShare(correlated(random, z, preset.reviseCoupling)));
+    const double input = database.revise.at(normalShare(correlated(random, z, preset.reviseCoupling)));
     writer.stage();
-    writer.call(kChessRevise, tokens(input), tokens(at(preset.reviseOutput, random.uniform())));
+    writer.call(kChessRevise, wholeTokens(input), wholeTokens(preset.reviseOutput.at(random.uniform())));
   }
 }
 
-void writeTester(int position, Writer& writer) {
+void writeTester(int position, StageWriter& writer) {
   writer.stage();
   writer.call(kChessUnitTester, kTesterInput[position], kTesterOutput[position]);
 }
 
-void writeWorkflow(Random& random, const Preset& preset, const Shape& shape, Writer& writer) {
+void writeWorkflow(Random& random, const Preset& preset, const Shape& shape, StageWriter& writer) {
   const Database& database = random.uniform() < preset.largeShare ? kLarge : kSmall;
   writeRetrievers(random, preset, shape.keywords, writer);
   writeCandidates(random, preset, database, writer);
   writeRevisions(random, preset, database, shape.revise, writer);
   writeTester(0, writer);
   if (shape.evaluate > 0) {
-    const double input = at(preset.testInput, random.uniform());
+    const double input = preset.testInput.at(random.uniform());
     writer.stage();
-    writer.call(kChessGenerateUnitTest, tokens(input), tokens(at(preset.testOutput, random.uniform())));
+    writer.call(kChessGenerateUnitTest, wholeTokens(input),
+                wholeTokens(preset.testOutput.at(random.uniform())));
   }
   writeTester(1, writer);
   if (shape.evaluate > 0) {
-    const double input = at(preset.evaluateInput, random.uniform());
+    const double input = preset.evaluateInput.at(random.uniform());
     writer.stage();
     for (std::uint32_t i = 0; i < shape.evaluate; ++i) {
       const double own = input + kEvaluateWithin * random.normal();
-      writer.call(kChessEvaluate, tokens(own), tokens(at(preset.evaluateOutput, random.uniform())));
+      writer.call(kChessEvaluate, wholeTokens(own), wholeTokens(preset.evaluateOutput.at(random.uniform())));
     }
   }
   writeTester(2, writer);
@@ -346,9 +277,9 @@ Status chessCheck(const ChessSpec& spec) {
   return good ? Status::kOk : Status::kBadValue;
 }
 
-ChessSizes chessSizes(const ChessSpec& spec) {
+GeneratedSizes chessSizes(const ChessSpec& spec) {
   const Shapes shapes(presetOf(spec));
-  ChessSizes sizes;
+  GeneratedSizes sizes;
   for (std::uint32_t w = 0; w < spec.workflows; ++w) {
     Random random(spec.seed ^ kChessSeed, w);
     const Shape shape = shapes.draw(random);
@@ -361,10 +292,10 @@ ChessSizes chessSizes(const ChessSpec& spec) {
   return sizes;
 }
 
-void chessFill(const ChessSpec& spec, const ChessColumns& columns) {
+void chessFill(const ChessSpec& spec, const GeneratedColumns& columns) {
   const Preset& preset = presetOf(spec);
   const Shapes shapes(preset);
-  Writer writer(columns);
+  StageWriter writer(columns);
   for (std::uint32_t w = 0; w < spec.workflows; ++w) {
     Random random(spec.seed ^ kChessSeed, w);
     const Shape shape = shapes.draw(random);

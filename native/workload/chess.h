@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/status.h"
+#include "workload/generated.h"
 
 namespace laxity {
 
@@ -31,28 +32,13 @@ struct ChessSpec {
   std::uint64_t seed = 0;
 };
 
-struct ChessSizes {
-  std::uint32_t calls = 0;
-  std::uint32_t edges = 0;
-};
-
-/// Columns of `workload/trace.h` to be written, all required. Lengths from `chessSizes`.
-struct ChessColumns {
-  std::uint32_t* firstCall = nullptr;     ///< [workflows + 1]
-  std::uint16_t* stage = nullptr;         ///< [calls]
-  std::uint32_t* promptTokens = nullptr;  ///< [calls]
-  std::uint32_t* outputTokens = nullptr;  ///< [calls]
-  std::uint32_t* parentOffset = nullptr;  ///< [calls + 1]
-  std::uint32_t* parents = nullptr;       ///< [edges]
-};
-
 /// kBadValue for a preset other than 1, 2, 3, or for no workflows or more than kMaxChessWorkflows.
 Status chessCheck(const ChessSpec& spec);
 
 /// `spec` must pass `chessCheck`.
-ChessSizes chessSizes(const ChessSpec& spec);
+GeneratedSizes chessSizes(const ChessSpec& spec);
 
 /// Writes exactly `chessSizes(spec)`. `spec` must pass `chessCheck`.
-void chessFill(const ChessSpec& spec, const ChessColumns& columns);
+void chessFill(const ChessSpec& spec, const GeneratedColumns& columns);
 
 }  // namespace laxity

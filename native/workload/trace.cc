@@ -73,6 +73,7 @@ Status Trace::bind(const TraceColumns& columns) {
     if (size > kMaxCallsPerWorkflow) return fail(Status::kTooManyCalls, w, 0);
     if (const Status status = checkTimes(c, w); !ok(status)) return fail(status, w, 0);
     largestWorkflow_ = std::max(largestWorkflow_, size);
+    if (c.tenant != nullptr) tenants_ = std::max(tenants_, std::uint32_t{c.tenant[w]} + 1);
     if (namedBy.size() < size) namedBy.resize(size, 0);
 
     for (std::uint32_t local = 0; local < size; ++local) {

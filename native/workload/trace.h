@@ -59,6 +59,7 @@ class Trace {
 
   std::uint32_t largestCall() const { return largestCall_; }          ///< max prompt + output, tokens
   std::uint32_t largestWorkflow() const { return largestWorkflow_; }  ///< max calls in one workflow
+  std::uint32_t tenants() const { return tenants_; }                  ///< the largest tenant + 1
 
  private:
   TraceColumns columns_;
@@ -66,6 +67,7 @@ class Trace {
   std::vector<std::uint32_t> children_;
   std::uint32_t largestCall_ = 0;
   std::uint32_t largestWorkflow_ = 0;
+  std::uint32_t tenants_ = 1;
   Problem problem_;
 };
 

@@ -44,8 +44,8 @@ describe('contract 6: no container of waiting calls outside scheduler/ and the o
     )
     assert.deepEqual(heaps, [
       'native/simulator/driver.h: gaps_',
-      'native/simulator/engine.h: byFinish_',
-      'native/simulator/engine.h: byOverrun_',
+      'native/simulator/engine_batch.h: byFinish_',
+      'native/simulator/engine_batch.h: byOverrun_',
     ])
   })
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { readLog, writeLog } from '../../lib/scheduler/log.ts'
 import { replay, replayLog } from '../../lib/scheduler/replay.ts'
-import { policy, recorded, runOptions, scenario } from '../support/runs.ts'
+import { policy, recorded, runOptions, scenario, wrong } from '../support/runs.ts'
 
 describe('contract 2: a lease-mode simulation written as a log replays as a live log', () => {
   let folder = ''
@@ -15,8 +15,10 @@ describe('contract 2: a lease-mode simulation written as a log replays as a live
 
   it('holds no boundary, survives the file byte for byte, and makes every decision again', async () => {
     for (let seed = 1; seed <= 40; seed += 1) {
-      const run = runOptions({ ...policy(seed), feedback: 'lease', lookahead: seed % 3 })
-      const { log } = recorded(scenario(seed), run)
+      const caching = seed % 2 === 0
+      const error = caching ? { error: wrong(seed) } : {}
+      const run = runOptions({ ...policy(seed), feedback: 'lease', lookahead: seed % 3, ...error })
+      const { log } = recorded(scenario(seed, { caching }), run)
       const path = join(folder, `${seed}.jsonl`)
       await writeLog(path, log.header, log.records)
       const read = await readLog(path)

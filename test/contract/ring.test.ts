@@ -1,15 +1,18 @@
 import assert from 'node:assert/strict'
 import { native } from '../../lib/native.ts'
 import { replay } from '../../lib/scheduler/replay.ts'
-import { policy, recorded, runOptions, scenario } from '../support/runs.ts'
+import { policy, recorded, runOptions, scenario, wrong } from '../support/runs.ts'
 
 describe('contract 1: one list of events, through the C++ driver and through the JavaScript ring', () => {
   it('gives identical decisions for every policy, binding, knowledge and feedback', () => {
     let decisions = 0
     for (let seed = 1; seed <= 300; seed += 1) {
       const feedback = seed % 2 === 0 ? 'boundary' : 'lease'
-      const run = runOptions({ ...policy(seed), feedback, lookahead: feedback === 'lease' ? seed % 3 : 0 })
-      const { log } = recorded(scenario(seed), run)
+      const caching = seed % 5 === 0
+      const error = caching ? { error: wrong(seed) } : {}
+      const lookahead = feedback === 'lease' ? seed % 3 : 0
+      const run = runOptions({ ...policy(seed), feedback, lookahead, ...error })
+      const { log } = recorded(scenario(seed, { caching }), run)
       const { latencies, templates } = log.header.cluster
 
       const ring = new Uint8Array(new SharedArrayBuffer(2 * native.eventLayout.recordBytes))

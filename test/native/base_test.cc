@@ -45,7 +45,7 @@ Sample sample(int n, Draw draw) {
 TEST_SUITE("status") {
   TEST_CASE("every status has its own sentence") {
     std::set<std::string> sentences;
-    constexpr int kLast = static_cast<int>(Status::kLawBroken);
+    constexpr int kLast = static_cast<int>(kLastStatus);
     for (int s = 0; s <= kLast; ++s) {
       const std::string sentence = reason(static_cast<Status>(s));
       CHECK(sentence.back() == '.');

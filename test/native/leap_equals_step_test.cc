@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "base/random.h"
+#include "model/profile.h"
+#include "model/roofline.h"
 #include "simulator/simulation.h"
 #include "stepping.h"
 
@@ -29,7 +31,7 @@ struct OwnedTrace {
   std::vector<double> arrivalMs;
   std::vector<double> sloMs;
   std::vector<std::uint16_t> stage, model;
-  std::vector<std::uint32_t> prompt, output, predicted;
+  std::vector<std::uint32_t> prompt, output, predicted, cached;
   std::vector<double> gapMs;
   std::vector<std::uint32_t> parentOffset{0};
   std::vector<std::uint32_t> parents;
@@ -66,6 +68,7 @@ struct OwnedTrace {
     c.promptTokens = prompt.data();
     c.outputTokens = output.data();
     c.predictedTokens = predicted.data();
+    c.cachedTokens = cached.empty() ? nullptr : cached.data();
     c.toolGapMs = gapMs.data();
     c.parentOffset = parentOffset.data();
     c.parents = parents.data();
@@ -116,6 +119,8 @@ std::vector<Line> canonical(const EventLog& log) {
             {kind, t, n, workflow(e.workflow), e.promptTokens, e.predictedTokens, e.stage, e.toolPending});
         for (std::uint32_t i = 0; i < e.parentCount; ++i)
           lines.push_back({kind, t, n, -1, call(e.parents[i])});
+        for (const CachedPrefix& hint : e.cached)
+          lines.push_back({kind, t, n, -2, e.predictedHigh, hint.instance, hint.tokens, hint.loadUs});
         break;
       }
       case EventKind::kFirstToken:
@@ -156,6 +161,7 @@ struct Tally {
   std::uint64_t calls = 0, iterations = 0, instants = 0, evictions = 0, hidden = 0, rejected = 0,
                 incomplete = 0;
   std::uint64_t coincidences = 0;
+  CacheResult cache;
 };
 
 bool sameTime(double ms, Nanos t) { return t < 0 ? std::isnan(ms) : ms == toMs(t); }
@@ -230,8 +236,20 @@ std::string compare(const Scenario& s, Tally* tally, bool firstTokens = false) {
   }
   if (result.completed != completed) return "completed";
   if (result.evictions != steps.evictions) return "evictions";
+  std::uint64_t hidden = 0;
+  for (const stepping::CallResult& c : steps.calls) hidden += c.hiddenEvictions;
+  if (result.hiddenEvictions != hidden) return "hidden evictions";
   if (result.rejected != steps.rejected) return "rejected";
   if (result.calls != steps.finished) return "finished calls";
+  const auto numbers = [](const CacheResult& c) {
+    return std::array{c.hits,         c.misses,       c.stale,       c.promptTokens,
+                      c.sharedTokens, c.cachedTokens, c.loadedTokens};
+  };
+  if (numbers(result.cache) != numbers(steps.cache)) return "prefix cache";
+  tally->cache.hits += result.cache.hits;
+  tally->cache.misses += result.cache.misses;
+  tally->cache.stale += result.cache.stale;
+  tally->cache.loadedTokens += result.cache.loadedTokens;
   tally->calls += calls;
   tally->iterations += steps.iterations;
   tally->instants += result.instants;
@@ -285,6 +303,37 @@ LatencyModel randomModel(Random& random, bool round, bool press) {
   return model;
 }
 
+/// A roofline of small sizes, or a measured profile whose linear pieces are a few tokens long.
+LatencyModel tabulatedModel(Random& random) {
+  LatencyModel model;
+  if (random.below(3) == 0) {
+    RooflineSpec spec;
+    spec.llm = kLlms[random.below(kLlms.size())].spec;
+    spec.gpu = kGpus[random.below(kGpus.size())].spec;
+    spec.tensorParallel = 1u << random.below(4);
+    REQUIRE(LatencyModel::roofline(spec, &model) == Status::kOk);
+    return model;
+  }
+  const bool round = random.below(2) == 0;
+  const auto grid = [&](std::uint32_t firstRow, std::uint32_t firstColumn) {
+    ProfileGrid g;
+    for (std::uint32_t n = 1 + random.below(4), at = firstRow; n > 0; --n, at += 1 + random.below(4))
+      g.rows.push_back(at);
+    for (std::uint32_t n = 1 + random.below(6), at = firstColumn; n > 0; --n, at += 1 + random.below(12))
+      g.columns.push_back(at);
+    const std::size_t width = g.columns.size();
+    for (std::size_t i = 0; i < g.rows.size() * width; ++i) {
+      Fine floor = fineFromMs(0.5);
+      if (i % width > 0) floor = std::max(floor, g.times[i - 1]);
+      if (i >= width) floor = std::max(floor, g.times[i - width]);
+      g.times.push_back(floor + fineFromMs(round ? 0.5 * random.below(3) : random.uniform()));
+    }
+    return g;
+  };
+  REQUIRE(LatencyModel::profile(grid(1, random.below(5)), grid(0, 1), &model) == Status::kOk);
+  return model;
+}
+
 /// Runs a check in a process of its own, so that a crash is a failure and not the end of all tests.
 template <class Check>
 bool survives(Check check) {
@@ -300,13 +349,26 @@ bool survives(Check check) {
 
 struct Shape {
   bool rejections = false;  ///< some calls fit nowhere
+  bool caching = false;     ///< instances have prefix caches
+  bool errors = false;      ///< lengths and times are predicted with errors
+  bool modes = false;       ///< chunked and decode-share instances, or a mixture
 };
+
+/// Budgets from below the batch to beyond all prompts, shares from end to end.
+void chooseMode(Random& random, std::uint32_t kind, InstanceSpec* spec) {
+  const std::uint32_t mode = kind == 2 ? random.below(3) : 1 + kind;
+  spec->mode = static_cast<EngineMode>(mode);
+  if (spec->mode == EngineMode::kChunked)
+    spec->chunkTokens = any(random, std::array{1u, 2u, 3u, 5u, 8u, 16u, 33u, 64u, 1000u});
+  if (spec->mode == EngineMode::kDecodeShare)
+    spec->decodeShare = any(random, std::array<std::uint16_t, 9>{1, 3, 125, 333, 500, 600, 750, 997, 999});
+}
 
 constexpr std::uint32_t kCombinations = 4 * 6 * 2 * 4 * 4;
 
 /// `n` walks through all orders, placements, bindings, feedbacks and kinds of knowledge; the rest is random.
 Scenario randomScenario(std::uint32_t n, const Shape& shape) {
-  Random random(0x1ea9 + n, shape.rejections ? 1 : 0);
+  Random random(0x1ea9 + n, (shape.rejections ? 1 : 0) + (shape.modes ? 2 : 0));
   Scenario s;
   RunOptions& o = s.options;
   std::uint32_t combination = n % kCombinations;
@@ -338,6 +400,20 @@ Scenario randomScenario(std::uint32_t n, const Shape& shape) {
   const std::uint32_t models = 1 + random.below(3);
   for (std::uint32_t i = 0; i < models; ++i) s.cluster.latencies.push_back(randomModel(random, round, press));
 
+  // Draws of their own, so that the scenarios without caches and errors stay what they were.
+  Random extra(0xcac4e + n, shape.rejections ? 1 : 0);
+  const bool caching = shape.caching;
+  if (shape.errors) {
+    PredictionError& error = o.error;
+    error.length = static_cast<LengthError>(extra.below(6));
+    error.size = error.length == LengthError::kHeavyTail ? 1 + extra.below(5) : 0.1 * extra.below(10);
+    error.share = 0.25 * extra.below(5);
+    error.correlation = 0.5 * extra.below(3);
+    error.gpu = 0.2 * extra.below(4);
+    error.batch = 0.5 * extra.below(5);
+    error.seed = extra.below(1000);
+  }
+
   // The trace first: the KV capacities follow from it.
   const std::uint32_t longest = any(random, std::array{6u, 15u, 40u});
   const bool twoModels = random.below(6) == 0;
@@ -362,7 +438,11 @@ Scenario randomScenario(std::uint32_t n, const Shape& shape) {
           if (random.below(i + 1) < (press ? 1 : 2)) parents.push_back(p);
         }
       }
-      const std::uint32_t prompt = 1 + random.below(longest);
+      std::uint32_t prompt = 1 + random.below(longest);
+      if (caching) {
+        prompt += 16 * extra.below(8);
+        s.trace.cached.push_back(extra.below(4) == 0 ? 0 : prompt - 1 - extra.below(std::min(prompt, 40u)));
+      }
       const std::uint32_t output = random.below(5) == 0 ? 1 : 1 + random.below(longest);
       std::uint32_t predicted = output;
       const std::uint32_t how = prediction == 3 ? random.below(3) : prediction;
@@ -385,10 +465,23 @@ Scenario randomScenario(std::uint32_t n, const Shape& shape) {
     spec.model = static_cast<std::uint16_t>(twoModels && instances > 1 ? m % 2 : 0);
     spec.maxSequences = narrow ? 1 + random.below(4) : 1 + random.below(20);
     spec.kvTokens = tight ? largest + random.below(2 * largest) : 1'000'000;
+    if (caching && tight) spec.kvTokens = largest + extra.below(largest / 2);  // outputs are the smaller part
     if (o.parameters[Parameter::kOvercommit] < 1) spec.kvTokens = spec.kvTokens * 5 / 4 + 2;
     // Below a call's whole length it is evicted until nothing is left to try, or rejected at once.
     if (shape.rejections && random.below(2) == 0) spec.kvTokens = 1 + largest / 2 + random.below(largest);
+    // Walks through the combinations again with every kind: chunked, decode-share, a mixture of all.
+    if (shape.modes) chooseMode(random, n / kCombinations % 3, &spec);
     s.cluster.instances.push_back(spec);
+  }
+  for (std::uint32_t m = 0; caching && m < instances; ++m) {
+    std::vector<CacheTier> tiers;
+    const std::uint32_t count = extra.below(4);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const double slow = any(extra, std::array{0.0, 0.0005, 0.01, 0.1});
+      tiers.push_back(
+          {any(extra, std::array{0u, 40u, 100u, 300u, 1000u, 100'000u}), i == 0 ? 0 : fineFromMs(slow)});
+    }
+    s.cluster.prefixCaches.push_back(tiers);
   }
   if (twoModels && instances == 1 && !shape.rejections) {
     for (std::uint16_t& model : s.trace.model) model = 0;
@@ -458,6 +551,71 @@ TEST_SUITE("leaping equals stepping") {
     CHECK(tally.coincidences > 5'000);
   }
 
+  TEST_CASE("1536 random scenarios with prefix caches") {
+    Tally tally;
+    std::uint32_t failures = 0;
+    for (const std::uint32_t n : numbers(2 * kCombinations, {})) {
+      const std::string difference = compare(randomScenario(n, {.caching = true}), &tally);
+      if (difference.empty()) continue;
+      if (++failures <= 3) {
+        CAPTURE(n);
+        CHECK_MESSAGE(false, difference);
+      }
+    }
+    CHECK(failures == 0);
+    MESSAGE("calls " << tally.calls << ", evictions " << tally.evictions << " + " << tally.hidden
+                     << " hidden; hits " << tally.cache.hits << ", misses " << tally.cache.misses
+                     << ", stale hints " << tally.cache.stale << ", loaded tokens "
+                     << tally.cache.loadedTokens);
+    CHECK(tally.evictions > 200);
+    CHECK(tally.hidden > 500);
+    CHECK(tally.cache.hits > 5'000);
+    CHECK(tally.cache.misses > 5'000);
+    CHECK(tally.cache.stale > 200);
+    CHECK(tally.cache.loadedTokens > 50'000);
+  }
+
+  TEST_CASE("768 random scenarios with prediction errors") {
+    Tally tally;
+    std::uint32_t failures = 0;
+    for (const std::uint32_t n : numbers(kCombinations, {})) {
+      const std::string difference =
+          compare(randomScenario(n, {.caching = n % 2 == 1, .errors = true}), &tally);
+      if (difference.empty()) continue;
+      if (++failures <= 3) {
+        CAPTURE(n);
+        CHECK_MESSAGE(false, difference);
+      }
+    }
+    CHECK(failures == 0);
+    MESSAGE("calls " << tally.calls << ", evictions " << tally.evictions << " + " << tally.hidden
+                     << " hidden, rejected " << tally.rejected);
+    CHECK(tally.evictions > 200);
+    CHECK(tally.hidden > 200);
+    CHECK(tally.rejected == 0);  // a mistake never makes a call infeasible
+  }
+
+  TEST_CASE("768 random scenarios on rooflines and measured profiles") {
+    Tally tally;
+    std::uint32_t failures = 0;
+    for (std::uint32_t n = 0; n < kCombinations; ++n) {
+      Scenario s = randomScenario(n, {});
+      Random random(0x7ab1e, n);
+      for (LatencyModel& model : s.cluster.latencies) model = tabulatedModel(random);
+      const std::string difference = compare(s, &tally);
+      if (difference.empty()) continue;
+      if (++failures <= 3) {
+        CAPTURE(n);
+        CHECK_MESSAGE(false, difference);
+      }
+    }
+    CHECK(failures == 0);
+    MESSAGE("calls " << tally.calls << ", iterations " << tally.iterations << ", leaping instants "
+                     << tally.instants << ", evictions " << tally.evictions << " + " << tally.hidden);
+    CHECK(tally.calls > 10'000);
+    CHECK(tally.evictions > 200);
+  }
+
   TEST_CASE("768 random scenarios with calls that fit nowhere") {
     const std::vector<std::uint32_t> all = numbers(kCombinations, {10189, 16919, 18629, 35521, 43596, 43780});
     Tally tally;
@@ -479,6 +637,28 @@ TEST_SUITE("leaping equals stepping") {
     MESSAGE("calls " << tally.calls << ", rejected " << tally.rejected << ", incomplete workflows "
                      << tally.incomplete);
     CHECK(tally.rejected > 300);
+  }
+
+  TEST_CASE("2304 random scenarios of engines that are chunked, decode-share, or mixed") {
+    Tally tally;
+    std::uint32_t failures = 0;
+    for (std::uint32_t n = 0; n < 3 * kCombinations; ++n) {
+      const std::string difference =
+          compare(randomScenario(n, {.caching = n % 2 == 1, .modes = true}), &tally);
+      if (difference.empty()) continue;
+      if (++failures <= 3) {
+        CAPTURE(n);
+        CHECK_MESSAGE(false, difference);
+      }
+    }
+    CHECK(failures == 0);
+    MESSAGE("calls " << tally.calls << ", iterations " << tally.iterations << ", leaping instants "
+                     << tally.instants << ", evictions " << tally.evictions << " + " << tally.hidden
+                     << " hidden, coincidences " << tally.coincidences);
+    CHECK(tally.calls > 30'000);
+    CHECK(tally.evictions > 500);
+    CHECK(tally.hidden > 500);
+    CHECK(tally.coincidences > 5'000);
   }
 
   TEST_CASE("a tool gap that outlives its rejected workflow wakes nobody else") {
@@ -565,6 +745,29 @@ TEST_SUITE("leaping equals stepping") {
       CHECK(compare(s, &tally, true) == "");
       CHECK(tally.evictions + tally.hidden > 0);
     }
+  }
+
+  TEST_CASE("every placement, with and without migration") {
+    Tally tally;
+    std::uint32_t failures = 0;
+    const auto names = placementNames();
+    for (std::uint32_t n = 0; n < 60 * names.size(); ++n) {
+      Scenario s = randomScenario(n, {});
+      REQUIRE(makePlacement(names[n % names.size()], &s.options.placement));
+      s.options.placementSeed = n;
+      s.options.migrate = n % 4 != 0;
+      if (s.options.migrate) s.options.binding = Binding::kAtReveal;
+      s.options.parameters.set(static_cast<std::uint16_t>(Parameter::kMigrateMs), n % 3);
+      s.options.parameters.set(static_cast<std::uint16_t>(Parameter::kMigrateCandidates), 1 + n % 5);
+      const std::string difference = compare(s, &tally);
+      if (difference.empty()) continue;
+      if (++failures <= 3) {
+        CAPTURE(n);
+        CHECK_MESSAGE(false, difference);
+      }
+    }
+    CHECK(failures == 0);
+    CHECK(tally.calls > 10'000);
   }
 
   TEST_CASE("with overcommit what waits in the engine takes the place of the next lease") {

@@ -148,6 +148,14 @@ InstanceSpec instanceSpec(std::uint16_t latency, std::uint32_t maxSequences, std
   return spec;
 }
 
+InstanceSpec inMode(InstanceSpec spec, EngineMode mode, Random& random) {
+  spec.mode = mode;
+  spec.chunkTokens = mode == EngineMode::kChunked ? between(random, 8, 1024) : 0;
+  spec.decodeShare =
+      static_cast<std::uint16_t>(mode == EngineMode::kDecodeShare ? between(random, 1, 999) : 0);
+  return spec;
+}
+
 RunOptions baseOptions(std::string_view order, std::string_view placement, Binding binding) {
   RunOptions options;
   if (!makeOrder(order, &options.order) || !makePlacement(placement, &options.placement)) std::abort();

@@ -89,6 +89,9 @@ ClusterSpec clusterOf(std::span<const WholeCosts> costs, std::span<const Instanc
 InstanceSpec instanceSpec(std::uint16_t latency, std::uint32_t maxSequences, std::int64_t kvTokens,
                           std::uint16_t model = 0);
 
+/// Another engine mode; budget and share are drawn where the mode has one.
+InstanceSpec inMode(InstanceSpec spec, EngineMode mode, Random& random);
+
 RunOptions baseOptions(std::string_view order, std::string_view placement, Binding binding);
 
 /// Uniform in [low, high].

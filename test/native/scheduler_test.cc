@@ -688,6 +688,95 @@ TEST_SUITE("silent first tokens") {
   }
 }
 
+namespace {
+
+InstanceSpec chunkedSpec(std::uint32_t budget) {
+  InstanceSpec s = spec(1000, 8);
+  s.mode = EngineMode::kChunked;
+  s.chunkTokens = budget;
+  return s;
+}
+
+}  // namespace
+
+TEST_SUITE("engine modes") {
+  TEST_CASE("a call that does not stream is assumed prefilled later where decode goes on beside it") {
+    InstanceSpec shared = spec(1000, 8);
+    shared.mode = EngineMode::kDecodeShare;
+    shared.decodeShare = 750;
+    // 30 ms of prefill: at a quarter of the speed; and three iterations of ten tokens, each with a decode of
+    // 1 ms.
+    for (const auto& [sp, end] : {std::pair{shared, 140 * kMs}, std::pair{chunkedSpec(11), 53 * kMs}}) {
+      Rig r({}, {sp});
+      const Ref a = r.reveal(0);
+      CHECK(r.leases(0, a, 0));
+      CHECK(r.first(10 * kMs, a) == Status::kOk);
+      Reveal e = revealOf({r.calls++, 1}, {0, 1}, 30, 10);
+      e.silent = 1;
+      REQUIRE(r.s.reveal(20 * kMs, e, {}) == Status::kOk);
+      CHECK(r.leases(20 * kMs, e.call, 0));
+      CHECK(r.s.nextWake() == end);
+      CHECK(r.ledger(0).prefillsEnd == end);
+      CHECK(r.s.timer(end) == Status::kOk);
+      CHECK(r.state(e.call) == CallState::kDecoding);
+      for (const Ref c : {a, e.call}) CHECK(r.finish(end, c) == Status::kOk);
+      CHECK(empty(r.ledger(0)));
+    }
+  }
+
+  TEST_CASE("chunked credit counts tokens, whole until their first token, and what decodes") {
+    for (const std::uint32_t lookahead : {0u, 1u}) {
+      Setup setup;
+      setup.lookahead = lookahead;
+      Rig r(setup, {chunkedSpec(100)});
+      std::vector<Ref> calls;
+      for (int i = 0; i < 6; ++i) calls.push_back(r.reveal(0, 60, 10));
+      // 0 and 60 are below the budget of 100, 120 is not; with lookahead the budget of another iteration.
+      const auto first = r.decide(0);
+      REQUIRE(first.size() == (lookahead == 0 ? 2 : 4));
+      for (std::size_t i = 0; i < first.size(); ++i) {
+        CHECK(first[i].leaseReason == (i < 2 ? LeaseReason::kBestScore : LeaseReason::kLookahead));
+      }
+      CHECK(r.first(kMs, calls[0]) == Status::kOk);
+      CHECK(r.decide(kMs).size() == 1);
+      CHECK(r.ledger(0).unprefilledTokens == (lookahead == 0 ? 120 : 240));
+      CHECK(r.ledger(0).running() == 1);
+    }
+    Setup setup;
+    setup.lookahead = 0;
+    // Beside one that decodes 98 tokens leave room for one more, 99 do not.
+    for (const std::uint32_t prompt : {98u, 99u}) {
+      Rig r(setup, {chunkedSpec(100)});
+      const Ref a = r.reveal(0);
+      CHECK(r.leases(0, a, 0));
+      CHECK(r.first(kMs, a) == Status::kOk);
+      r.reveal(kMs, prompt, 10);
+      r.reveal(kMs, 10, 10);
+      CHECK(r.decide(kMs).size() == (prompt == 98 ? 2 : 1));
+    }
+  }
+
+  TEST_CASE("chunked: an exact capacity gives its tokens; budget that appears is news by itself") {
+    Setup setup;
+    setup.feedback = Feedback::kBoundary;
+    Rig r(setup, {chunkedSpec(50)});
+    std::vector<Ref> calls;
+    for (int i = 0; i < 5; ++i) calls.push_back(r.reveal(0, 30, 10));
+    CHECK(r.decide(0).size() == 2);  // an idle engine has its whole budget: 50, then 20
+    CHECK(r.s.capacity(5, {0, 6, 900, 0, 1}) == Status::kOk);
+    CHECK(r.decide(5).empty());
+    CHECK(r.s.capacity(9, {0, 6, 900, 31, 1}) == Status::kOk);
+    CHECK(r.decide(9).size() == 2);  // 31, then 1
+    CHECK(r.s.capacity(12, {0, 4, 10, 7, 1}) == Status::kOk);
+    CHECK(r.decide(12).empty());  // no KV
+    CHECK(r.s.capacity(15, {0, 4, 900, 9, 1}) == Status::kOk);
+    CHECK(r.decide(15).empty());  // budget was there before: nothing has touched the queue
+    CHECK(r.first(20, calls[0]) == Status::kOk);
+    CHECK(r.s.capacity(20, {0, 4, 900, 9, 1}) == Status::kOk);
+    CHECK(r.leases(20, calls[4], 0));
+  }
+}
+
 TEST_SUITE("boundary feedback") {
   TEST_CASE("only an exact capacity of this instant or an empty ledger gives credit") {
     Setup setup;
@@ -824,10 +913,18 @@ TEST_SUITE("refusals") {
       s.role = Role::kDecode;
       refused(addAs(3, s), Status::kUnsupported);
       s = spec();
-      s.mode = EngineMode::kChunked;
-      refused(addAs(3, s), Status::kUnsupported);
-      s.mode = EngineMode::kDecodeShare;
-      refused(addAs(3, s), Status::kUnsupported);
+      for (const std::uint32_t budget : {0u, kMaxChunkTokens + 1}) {
+        s.mode = EngineMode::kChunked;
+        s.chunkTokens = budget;
+        refused(addAs(3, s), Status::kBadValue);
+      }
+      for (const std::uint16_t share : {0, 1000, 65535}) {
+        s.mode = EngineMode::kDecodeShare;
+        s.decodeShare = share;
+        refused(addAs(3, s), Status::kBadValue);
+      }
+      s.mode = static_cast<EngineMode>(3);
+      refused(addAs(3, s), Status::kBadValue);
       refused(r.change(t, 3, InstanceChange::kUp), Status::kUnknownInstance);
       refused(r.change(t, kNoSlot, InstanceChange::kDown), Status::kUnknownInstance);
       refused(r.change(t - 1, 0, InstanceChange::kDrain), Status::kClockBackwards);

@@ -1,8 +1,11 @@
 #include "stepping.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <map>
+
+#include "naive_line.h"
 
 namespace laxity::stepping {
 namespace {
@@ -21,6 +24,8 @@ struct Job {
   std::int64_t output = 0;  ///< true tokens still to emit
   std::int64_t expected = 0;
   std::int64_t kv = 0;
+  std::int64_t cached = 0;  ///< of the prompt
+  Nanos load = 0;
   bool again = false;  ///< re-queued by the engine itself
 };
 
@@ -31,10 +36,23 @@ struct Decoding {
   std::int64_t nextNeed() const { return std::max(job.kv, context + 1); }
 };
 
+/// A prefill of mode chunked.
+struct Cut {
+  Job job;
+  std::int64_t done = 0;
+  std::int64_t take = 0;  ///< of the iteration in progress
+  std::int64_t left() const { return job.prompt - job.cached - done; }
+};
+
+/// Work of mode decode-share, in 2^-20 ns / 1000.
+using Work = __int128;
+constexpr std::int64_t kWhole = 1000;
+
 struct StepEngine {
   InstanceSpec spec;
   const LatencyModel* latency = nullptr;
   bool requeue = false;
+  NaiveLine cache;
 
   std::deque<Job> queue;
   std::vector<Decoding> running;  ///< in the order in which they joined
@@ -47,6 +65,18 @@ struct StepEngine {
   __int128 sum = 0;
   std::uint64_t iterations = 0;
 
+  std::vector<Cut> cuts;      ///< chunked: of the iteration in progress, or the one that was cut
+  std::vector<Cut> previous;  ///< chunked: of the iteration before
+  Nanos loading = 0;          ///< chunked: what the iteration in progress fetches from slower tiers
+
+  std::vector<Job> joining;  ///< decode-share: prefilled during the iteration in progress
+  Work prefillLeft = 0;
+  Work iterationLeft = 0;
+  std::int64_t prefillSpeed = 0;
+  std::int64_t decodeSpeed = 0;
+  Nanos last = 0;       ///< when both were last brought up to date
+  bool stands = false;  ///< decode-share: at a boundary, since something ended at this instant
+
   // What happened at the boundary just reached.
   std::vector<Job> prefilled;
   std::vector<Decoding> evicted;
@@ -54,42 +84,98 @@ struct StepEngine {
   std::vector<Job> overflowed;
   std::vector<std::uint32_t> hidden;
 
-  bool busy() const { return prefilling || iterating; }
+  bool busy() const { return spec.mode == EngineMode::kDecodeShare ? !stands && !idle() : !idle(); }
+  bool idle() const { return !prefilling && !iterating; }
+  /// Of running calls at the end of the iteration in progress or to come, and of all that is being prefilled.
   std::int64_t need() const {
     std::int64_t tokens = 0;
     for (const Decoding& d : running) tokens += d.nextNeed();
+    for (const Cut& c : cuts) tokens += c.job.kv;
+    for (const Job& job : joining) tokens += job.kv;
+    if (spec.mode == EngineMode::kDecodeShare && prefilling) tokens += current.kv;
     return tokens;
   }
-  std::int64_t kvFree() const { return std::max<std::int64_t>(0, spec.kvTokens - need()); }
+  std::size_t sequences() const {
+    const bool one = spec.mode == EngineMode::kDecodeShare && prefilling;
+    return running.size() + cuts.size() + joining.size() + (one ? 1 : 0);
+  }
+  bool headFits() const {
+    return !queue.empty() && sequences() < spec.maxSequences && need() + queue.front().kv <= spec.kvTokens;
+  }
 
-  void reach() {
+  // What it reports at a boundary.
+  std::int64_t kvFree() const {
+    std::int64_t free = spec.kvTokens - need();
+    for (const Job& job : queue) free -= job.kv;
+    return std::max<std::int64_t>(0, free);
+  }
+  std::uint32_t sequencesFree() const {
+    const std::size_t taken = sequences() + queue.size();
+    return taken < spec.maxSequences ? static_cast<std::uint32_t>(spec.maxSequences - taken) : 0;
+  }
+  std::uint32_t prefillFree() const {
+    if (spec.mode != EngineMode::kChunked) return queue.empty() && !prefilling ? 1 : 0;
+    std::int64_t free = std::int64_t{spec.chunkTokens} - static_cast<std::int64_t>(running.size());
+    for (const Cut& c : cuts) free -= c.left();
+    for (const Job& job : queue) free -= job.prompt - job.cached;
+    return static_cast<std::uint32_t>(std::max<std::int64_t>(0, free));
+  }
+
+  void reach(Nanos t) {
     prefilled.clear();
     evicted.clear();
     finished.clear();
     overflowed.clear();
     hidden.clear();
-    if (prefilling) {
-      prefilled.push_back(current);
-      if (current.output == 1)
-        finished.push_back(current);
-      else
-        running.push_back({current, current.prompt + 1, 1});
-    } else {
-      ++iterations;
-      std::vector<Decoding> left;
-      for (Decoding d : running) {
-        ++d.context;
-        ++d.emitted;
-        if (d.emitted == d.job.output)
-          finished.push_back(d.job);
-        else
-          left.push_back(d);
-      }
-      if (left.size() != running.size()) restart = true;
-      running = left;
+    if (spec.mode == EngineMode::kDecodeShare) {
+      reachShared(t);
+      return;
     }
+    if (prefilling)
+      endPrefill(current);
+    else
+      endIteration();
     prefilling = iterating = false;
     end = kNever;
+    evict();
+  }
+
+  void endPrefill(const Job& job) {
+    prefilled.push_back(job);
+    if (job.output == 1)
+      finished.push_back(job);
+    else
+      running.push_back({job, job.prompt + 1, 1});
+  }
+
+  void endIteration() {
+    ++iterations;
+    std::vector<Decoding> left;
+    for (Decoding d : running) {
+      ++d.context;
+      ++d.emitted;
+      if (d.emitted == d.job.output)
+        finished.push_back(d.job);
+      else
+        left.push_back(d);
+    }
+    if (left.size() != running.size()) restart = true;
+    running = left;
+    std::vector<Cut> rest;
+    previous = cuts;
+    for (Cut c : cuts) {
+      c.done += c.take;
+      if (c.left() > 0) {
+        rest.push_back(c);
+      } else {
+        endPrefill(c.job);
+        restart = true;
+      }
+    }
+    cuts = rest;
+  }
+
+  void evict() {
     while (!running.empty() && need() > spec.kvTokens) {
       const Decoding d = running.back();
       running.pop_back();
@@ -106,6 +192,8 @@ struct StepEngine {
     Job job = d.job;
     job.again = true;
     job.prompt += d.emitted;
+    job.cached = 0;
+    job.load = 0;
     job.output -= d.emitted;
     job.expected = job.expected > d.emitted ? job.expected - d.emitted : d.emitted;
     const std::int64_t room = spec.kvTokens - job.prompt;
@@ -117,13 +205,24 @@ struct StepEngine {
     queue.push_front(job);
   }
 
+  std::int64_t context() const {
+    std::int64_t tokens = 0;
+    for (const Decoding& d : running) tokens += d.context;
+    return tokens;
+  }
+
   void start(Nanos t) {
+    if (spec.mode == EngineMode::kChunked) startChunked(t);
+    if (spec.mode == EngineMode::kDecodeShare) startShared(t);
+    if (spec.mode != EngineMode::kPrefillFirst) return;
     if (busy()) return;
-    if (!queue.empty() && running.size() < spec.maxSequences && need() + queue.front().kv <= spec.kvTokens) {
+    if (headFits()) {
       current = queue.front();
       queue.pop_front();
       prefilling = restart = true;
-      end = t + latency->prefill(static_cast<std::uint32_t>(current.prompt), 0);
+      end = t + current.load +
+            latency->prefill(static_cast<std::uint32_t>(current.prompt - current.cached),
+                             static_cast<std::uint32_t>(current.cached));
       return;
     }
     if (running.empty()) return;
@@ -132,12 +231,126 @@ struct StepEngine {
       origin = t;
       sum = 0;
     }
-    std::int64_t context = 0;
-    for (const Decoding& d : running) context += d.context;
-    const DecodePiece piece = latency->piece(static_cast<std::uint32_t>(running.size()), context);
-    sum += __int128{piece.base} + __int128{piece.perContext} * context;
+    const DecodePiece piece = latency->piece(static_cast<std::uint32_t>(running.size()), context());
+    sum += __int128{piece.base} + __int128{piece.perContext} * context();
     iterating = true;
     end = origin + roundOnce(sum);
+  }
+
+  // --- chunked
+
+  void startChunked(Nanos t) {
+    if (busy()) return;
+    std::int64_t budget = spec.chunkTokens;
+    for (std::size_t i = 0; i < running.size(); ++i) --budget;
+    for (Cut& c : cuts) {
+      c.take = std::min(budget, c.left());
+      budget -= c.take;
+    }
+    Nanos load = 0;
+    while (budget > 0 && headFits()) {
+      Cut c;
+      c.job = queue.front();
+      queue.pop_front();
+      c.take = std::min(budget, c.left());
+      budget -= c.take;
+      load += c.job.load;
+      cuts.push_back(c);
+    }
+    if (running.empty() && cuts.empty()) return;
+    if (restart || load > 0 || loading > 0 || !alike()) {
+      restart = false;
+      origin = t;
+      sum = 0;
+    }
+    std::vector<PrefillChunk> chunks;
+    for (const Cut& c : cuts)
+      chunks.push_back({static_cast<std::uint32_t>(c.job.cached), static_cast<std::uint32_t>(c.done),
+                        static_cast<std::uint32_t>(c.take)});
+    const DecodePiece piece =
+        latency->mixed(static_cast<std::uint32_t>(running.size()), context(), chunks).decode;
+    loading = load;
+    sum += __int128{piece.base} + __int128{piece.perContext} * context() + (__int128{load} << 20);
+    iterating = true;
+    end = origin + roundOnce(sum);
+  }
+
+  /// The iteration to come repeats the one before: no chunks, or one prefill that was cut and will be cut
+  /// again at the same size.
+  bool alike() const {
+    if (cuts.empty() && previous.empty()) return true;
+    if (cuts.size() != 1 || previous.size() != 1) return false;
+    const Cut& now = cuts.front();
+    const Cut& before = previous.front();
+    return now.done == before.done + before.take && now.take == before.take && now.left() > now.take;
+  }
+
+  // --- decode-share
+
+  static Nanos lasts(Work left, std::int64_t speed) {
+    const Work perNano = Work{speed} * (1 << 20);
+    Nanos t = static_cast<Nanos>(left / perNano);
+    while (Work{t} * perNano < left) ++t;
+    return t;
+  }
+
+  void bringUpToDate(Nanos t) {
+    if (prefilling) prefillLeft -= Work{t - last} * prefillSpeed * (1 << 20);
+    if (iterating) iterationLeft -= Work{t - last} * decodeSpeed * (1 << 20);
+    last = t;
+  }
+
+  void reachShared(Nanos t) {
+    bringUpToDate(t);
+    stands = true;
+    end = kNever;
+    if (iterating && iterationLeft <= 0) {
+      iterating = false;
+      endIteration();
+      for (const Job& job : joining) running.push_back({job, job.prompt + 1, 1});
+      if (!joining.empty()) restart = true;
+      joining.clear();
+    }
+    if (prefilling && prefillLeft <= 0) {
+      prefilling = false;
+      prefilled.push_back(current);
+      if (current.output == 1) {
+        finished.push_back(current);
+      } else if (iterating) {
+        joining.push_back(current);
+      } else {
+        running.push_back({current, current.prompt + 1, 1});
+        restart = true;
+      }
+    }
+    if (!iterating) evict();
+  }
+
+  void startShared(Nanos t) {
+    bringUpToDate(t);
+    stands = false;
+    if (!prefilling && headFits()) {
+      current = queue.front();
+      queue.pop_front();
+      prefilling = true;
+      prefillLeft =
+          Work{current.load + latency->prefill(static_cast<std::uint32_t>(current.prompt - current.cached),
+                                               static_cast<std::uint32_t>(current.cached))} *
+          (1 << 20) * kWhole;
+    }
+    if (!iterating && !running.empty()) {
+      if (restart) iterationLeft = 0;  // else what the last iteration has done of this one
+      restart = false;
+      const DecodePiece piece = latency->piece(static_cast<std::uint32_t>(running.size()), context());
+      iterationLeft += (Work{piece.base} + Work{piece.perContext} * context()) * kWhole;
+      iterating = true;
+    }
+    const bool both = prefilling && iterating;
+    decodeSpeed = both ? spec.decodeShare : kWhole;
+    prefillSpeed = both ? kWhole - spec.decodeShare : kWhole;
+    end = kNever;
+    if (prefilling) end = std::min(end, t + lasts(prefillLeft, prefillSpeed));
+    if (iterating) end = std::min(end, t + lasts(iterationLeft, decodeSpeed));
   }
 };
 
@@ -172,6 +385,7 @@ struct World {
   std::multimap<Nanos, std::uint32_t> gaps;  ///< equal times keep the order of insertion
   std::vector<std::uint32_t> reveals;
   std::vector<std::uint32_t> over;
+  std::vector<std::uint32_t> misjudged;  ///< engines whose leases found another prefix than hinted
   std::uint32_t arrived = 0;
   bool news = false;
   Result result;
@@ -232,6 +446,43 @@ struct World {
     return longest;
   }
 
+  /// What an endless cache would spare the call.
+  std::uint32_t sharedTokens(std::uint32_t row, std::uint32_t prompt) const {
+    if (c.cachedTokens == nullptr || prompt < 16) return 0;
+    std::uint32_t tokens = c.cachedTokens[row];
+    while (tokens % 16 != 0 || tokens > prompt - 16) --tokens;
+    return tokens;
+  }
+
+  /// The two best holders at this moment.
+  void hint(std::uint32_t row, Reveal* e) const {
+    std::vector<CachedPrefix> holders;
+    for (std::uint32_t m = 0; m < engines.size(); ++m) {
+      if (engines[m].spec.model != e->model) continue;
+      const FoundPrefix found = engines[m].cache.find(rows[row].workflow, sharedTokens(row, e->promptTokens),
+                                                      e->promptTokens, *engines[m].latency);
+      if (found.tokens > 0)
+        holders.push_back({m, found.tokens, static_cast<std::uint32_t>(std::ceil(found.load / 1000.0L))});
+    }
+    std::stable_sort(holders.begin(), holders.end(), [](const CachedPrefix& a, const CachedPrefix& b) {
+      return a.tokens > b.tokens || (a.tokens == b.tokens && a.loadUs < b.loadUs);
+    });
+    for (std::size_t i = 0; i < 2 && i < holders.size(); ++i) e->cached[i] = holders[i];
+  }
+
+  std::uint32_t wrongly(std::uint32_t tokens, double factor, std::uint32_t row) const {
+    std::int64_t room = 0;
+    for (const InstanceSpec& m : cluster.instances) {
+      if (m.model != (c.model == nullptr ? 0 : c.model[row])) continue;
+      const double limit =
+          std::floor(static_cast<double>(m.kvTokens) * options.parameters[Parameter::kOvercommit]);
+      room = std::max(room, std::min(m.kvTokens, static_cast<std::int64_t>(limit)) - c.promptTokens[row]);
+    }
+    const auto most = static_cast<double>(std::max<std::int64_t>(room, tokens));
+    return static_cast<std::uint32_t>(
+        std::min(most, std::max(1.0, std::floor(static_cast<double>(tokens) * factor + 0.5))));
+  }
+
   void reveal(std::uint32_t row, Nanos t, bool beforehand) {
     Row& r = rows[row];
     if (flows[r.workflow].aborted) return;
@@ -250,7 +501,13 @@ struct World {
     e.promptTokens = c.promptTokens[row];
     const bool truth = options.knowledge == Knowledge::kOracle || c.predictedTokens == nullptr;
     e.predictedTokens = e.predictedHigh = truth ? c.outputTokens[row] : c.predictedTokens[row];
+    if (options.error.lengths() && options.knowledge != Knowledge::kOracle) {
+      const LengthErrors errors(options.error);
+      e.predictedTokens = wrongly(e.predictedTokens, errors.factor(r.workflow, row), row);
+      e.predictedHigh = wrongly(e.predictedTokens, errors.high(), row);
+    }
     e.cached[0] = e.cached[1] = CachedPrefix{};
+    hint(row, &e);
     e.remaining = -1;
     tell(scheduler.reveal(t, e, parents));
   }
@@ -264,9 +521,10 @@ struct World {
   }
 
   void engineEvents(Nanos t, const std::vector<std::uint32_t>& due) {
-    for (std::uint32_t m : due) engines[m].reach();
+    for (std::uint32_t m : due) engines[m].reach(t);
     for (std::uint32_t m : due) {
       for (const Job& job : engines[m].prefilled) {
+        engines[m].cache.touch(rows[job.row].workflow, job.prompt);
         if (job.again) continue;  // unseen: its first token was seen before
         CallResult& r = result.calls[job.row];
         if (r.firstToken < 0) r.firstToken = t;
@@ -288,6 +546,7 @@ struct World {
       for (const Job& job : engines[m].finished) {
         Row& r = rows[job.row];
         tell(scheduler.finished(t, {attempt(job.row), c.outputTokens[job.row] - r.generated}));
+        engines[m].cache.touch(r.workflow, c.promptTokens[job.row] + c.outputTokens[job.row]);
         result.calls[job.row].finished = t;
         ++result.finished;
         Flow& w = flows[r.workflow];
@@ -385,21 +644,48 @@ struct World {
       job.output = c.outputTokens[row] - r.generated;
       job.expected = call.predictedTokens;
       job.kv = call.cost.kv;
+      lookUp(call, d.instance, &job);
       engines[d.instance].queue.push_back(job);
+      if (call.cost.prefillTokens != job.prompt - job.cached) misjudged.push_back(d.instance);
       result.calls[row].instance = d.instance;
       if (d.epoch == 0) result.calls[row].leased = t;
     }
+    for (const std::uint32_t m : misjudged) {
+      const StepEngine& e = engines[m];
+      if (!boundary() || e.spec.mode != EngineMode::kChunked) continue;
+      const Status status = scheduler.capacity(t, {m, e.sequencesFree(), e.kvFree(), e.prefillFree(), 1});
+      if (!ok(status) && ok(result.status)) result.status = status;
+    }
+    misjudged.clear();
+  }
+
+  void lookUp(const Call& call, std::uint32_t m, Job* job) {
+    bool any = false;
+    for (const std::vector<CacheTier>& tiers : cluster.prefixCaches) {
+      for (const CacheTier& tier : tiers) any = any || tier.tokens >= 16;
+    }
+    if (!any) return;
+    result.cache.promptTokens += call.promptTokens;
+    const std::uint32_t shared = sharedTokens(job->row, call.promptTokens);
+    if (shared == 0) return;
+    const FoundPrefix found =
+        engines[m].cache.find(rows[job->row].workflow, shared, call.promptTokens, *engines[m].latency);
+    job->cached = found.tokens;
+    job->load = found.load;
+    result.cache.sharedTokens += shared;
+    result.cache.cachedTokens += found.tokens;
+    result.cache.loadedTokens += found.load > 0 ? found.tokens : 0;
+    result.cache.hits += found.tokens > 0 ? 1 : 0;
+    result.cache.misses += found.tokens > 0 ? 0 : 1;
+    for (const CachedPrefix& promised : call.cached)
+      result.cache.stale += promised.instance == m && promised.tokens > found.tokens ? 1 : 0;
   }
 
   void report(Nanos t) {
     for (std::uint32_t m = 0; m < engines.size(); ++m) {
       const StepEngine& e = engines[m];
       if (e.busy()) continue;
-      const auto sequencesFree = static_cast<std::uint32_t>(e.spec.maxSequences - e.running.size());
-      // One unprefilled lease at a time: what waits in the engine (overcommit above 1) takes the place of the
-      // next.
-      const Status status =
-          scheduler.capacity(t, {m, sequencesFree, e.kvFree(), e.queue.empty() ? 1u : 0u, 1});
+      const Status status = scheduler.capacity(t, {m, e.sequencesFree(), e.kvFree(), e.prefillFree(), 1});
       if (!ok(status) && ok(result.status)) result.status = status;
     }
   }
@@ -439,6 +725,7 @@ struct World {
       e.spec = cluster.instances[m];
       e.latency = &cluster.latencies[e.spec.latency];
       e.requeue = !boundary();
+      if (!cluster.prefixCaches.empty()) e.cache.tiers = cluster.prefixCaches[m];
       engines.push_back(e);
     }
     rows.resize(c.calls);
@@ -480,8 +767,11 @@ Result run(const Trace& trace, const ClusterSpec& cluster, const RunOptions& opt
   config.lookahead = options.lookahead;
   config.useTemplates = options.knowledge == Knowledge::kTemplate;
   config.tieSeed = options.tieSeed;
+  config.placementSeed = options.placementSeed;
+  config.migrate = options.migrate;
   config.parameters = options.parameters;
-  config.latencies = cluster.latencies;
+  config.latencies =
+      options.error.times() ? believedLatencies(cluster.latencies, options.error) : cluster.latencies;
   config.templates = cluster.templates;
   World world(trace, cluster, options, std::move(config));
   world.scheduler.setLog(log);

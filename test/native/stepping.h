@@ -9,10 +9,18 @@
 //   - a call holds max(its reservation, its context); before an iteration that would exceed the KV capacity
 //   the calls
 //     that joined last are evicted;
+//   - chunked: each iteration has a budget; decodes take a token each, the rest goes to prefills in the order
+//   of their leases, the last one cut; sums restart where an iteration is not like the one before;
+//   - decode-share: a prefill and an iteration run side by side at speeds 1 - s and s, alone at 1; either
+//   ends at the first nanosecond at which its work is done; a prefilled call joins at the end of the
+//   iteration in progress;
 //   - iteration times are summed exactly since the batch last changed or a prefill last began, and rounded
 //   once;
 //   - boundary feedback: every engine that ends an iteration or a prefill, or is idle, reports its exact
 //   capacity;
+//   - prefix caches are lists scanned linearly (naive_line.h); length errors are the declared factors,
+//   rounded and
+//     bounded here;
 //   - a rejection closes its workflow at once, and the calls this sets free are decided upon at the same
 //   instant.
 #pragma once
@@ -43,6 +51,7 @@ struct Result {
   std::uint64_t rejected = 0;
   std::uint64_t finished = 0;
   std::uint64_t iterations = 0;
+  CacheResult cache;
 };
 
 /// Arrivals come from options.arrivals.recordedMs.

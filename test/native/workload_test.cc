@@ -1,4 +1,4 @@
-// Traces, arrivals and the CHESS-like generator.
+// Traces, arrivals and the generators of workloads.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "workload/arrivals.h"
 #include "workload/chess.h"
+#include "workload/mac_sql.h"
 #include "workload/trace.h"
 
 using namespace laxity;
@@ -99,7 +100,7 @@ struct Chess {
 
   static constexpr std::uint32_t kGuard = 0xdeadbeef;
   ChessSpec spec;
-  ChessSizes sizes;
+  GeneratedSizes sizes;
   std::vector<std::uint32_t> firstCall, prompt, output, parentOffset, parents;
   std::vector<std::uint16_t> stage;
 };
@@ -366,6 +367,146 @@ TEST_SUITE("arrivals") {
     CHECK(last == kMaxTime);
   }
 
+  TEST_CASE("Gamma: mean, CV and skewness of the gaps; CV 1 is exponential; rates only scale") {
+    for (const double cv : {0.25, 0.5, 1.0, 2.0, 4.0}) {
+      CAPTURE(cv);
+      Arrivals arrivals({.process = ArrivalProcess::kGamma, .rate = 4, .seed = 11, .cv = cv});
+      Arrivals slower({.process = ArrivalProcess::kGamma, .rate = 2, .seed = 11, .cv = cv});
+      constexpr int kCount = 2'000'000;
+      Nanos last = 0;
+      std::vector<double> gaps;
+      gaps.reserve(kCount);
+      for (int i = 0; i < kCount; ++i) {
+        const Nanos t = arrivals.next();
+        REQUIRE(t >= last);
+        if (i < 1000) REQUIRE(std::abs(slower.next() - 2 * t) <= 2);
+        gaps.push_back(toSeconds(t - last));
+        last = t;
+      }
+      double mean = 0, square = 0, cube = 0, beyond = 0;
+      for (const double gap : gaps) mean += gap / kCount;
+      for (const double gap : gaps) {
+        const double d = gap - mean;
+        square += d * d / kCount, cube += d * d * d / kCount, beyond += gap > 0.25 ? 1.0 / kCount : 0;
+      }
+      checkNear(mean, 0.25, 0.01);
+      checkNear(std::sqrt(square) / mean, cv, 0.01);
+      checkNear(cube / (square * std::sqrt(square)), 2 * cv, 0.06);
+      if (cv == 1) checkNear(beyond, std::exp(-1.0), 0.005);
+    }
+  }
+
+  TEST_CASE("bursts: the same times as drawing whole bursts and sorting all their workflows") {
+    Random cases(41);
+    for (int round = 0; round < 3000; ++round) {
+      // From hardly ever to almost always overlapping.
+      const double rate = 0.01 + 10 * cases.uniform();
+      const double size = 1 + 30 * cases.uniform() * cases.below(2);
+      const double gapMs = cases.below(4) == 0 ? 0 : 5000 * cases.uniform() * cases.uniform();
+      const std::uint64_t seed = cases.next(), replication = cases.below(3);
+      CAPTURE(round);
+      Random draws(seed ^ 0x6172726976616c73u, replication);
+      std::vector<double> naive;
+      double start = draws.exponential(size / rate);
+      for (int burst = 0; burst < 60; ++burst) {
+        const double u = 1 - draws.uniform();
+        // The least k with P(size <= k) = 1 - (1 - 1 / mean)^k > 1 - u.
+        int k = 1;
+        for (double left = 1 - 1 / size; size > 1 && left >= u; left *= 1 - 1 / size) ++k;
+        double t = start;
+        for (int i = 0; i < k; ++i, t += gapMs / 1e3) naive.push_back(t);
+        start += draws.exponential(size / rate);
+      }
+      std::sort(naive.begin(), naive.end());
+      Arrivals arrivals({.process = ArrivalProcess::kBursts,
+                         .rate = rate,
+                         .seed = seed,
+                         .replication = replication,
+                         .burstSize = size,
+                         .burstGapMs = gapMs});
+      for (const double t : naive) {
+        if (t >= start) break;
+        REQUIRE(std::abs(toSeconds(arrivals.next()) - t) < 2e-9);
+      }
+    }
+  }
+
+  TEST_CASE("bursts: mean rate, share of inner gaps, index of dispersion") {
+    Arrivals arrivals(
+        {.process = ArrivalProcess::kBursts, .rate = 2, .seed = 3, .burstSize = 20, .burstGapMs = 60});
+    constexpr double kWindow = 500;  // s, far above the length of a burst
+    constexpr int kWindows = 20'000;
+    std::vector<double> counts(kWindows, 0);
+    Nanos last = 0;
+    double inner = 0, total = 0;
+    for (Nanos t = arrivals.next(); toSeconds(t) < kWindow * kWindows; t = arrivals.next()) {
+      REQUIRE(t >= last);
+      // At this rate 11 % of a burst's gaps are cut by another burst.
+      inner += std::abs(t - last - 60 * kMillisecond) <= 2;
+      ++total;
+      ++counts[static_cast<std::size_t>(toSeconds(t) / kWindow)];
+      last = t;
+    }
+    double mean = 0, square = 0;
+    for (const double count : counts) mean += count / kWindows;
+    for (const double count : counts) square += (count - mean) * (count - mean) / kWindows;
+    checkNear(mean / kWindow, 2, 0.01);
+    CHECK(inner / total > 0.8);
+    CHECK(inner / total < 0.95);
+    // E[N^2] / E[N] of a geometric size: 2 mean - 1.
+    checkNear(square / mean, 39, 0.05);
+  }
+
+  TEST_CASE("a rate step stretches time: the integral of the rate up to an arrival is its operational time") {
+    Random cases(5);
+    for (int round = 0; round < 2000; ++round) {
+      CAPTURE(round);
+      Arrivals::Options options{.process = static_cast<ArrivalProcess>(cases.below(5)),
+                                .rate = 0.1 + 5 * cases.uniform(),
+                                .seed = cases.next(),
+                                .cv = 0.5 + 3 * cases.uniform(),
+                                .burstSize = 1 + 9 * cases.uniform(),
+                                .burstGapMs = 100 * cases.uniform()};
+      if (options.process == ArrivalProcess::kTrace) continue;
+      Arrivals base(options);
+      const double factors[] = {0.25, 1, 2, 4};
+      options.step = {.fromMs = 20'000 * cases.uniform(),
+                      .lengthMs = 1000 + 20'000 * cases.uniform(),
+                      .factor = factors[cases.below(4)]};
+      Arrivals stepped(options);
+      Nanos last = 0;
+      for (int i = 0; i < 100; ++i) {
+        const Nanos t = stepped.next();
+        REQUIRE(t >= last);
+        last = t;
+        const double inside = std::clamp(toMs(t) - options.step.fromMs, 0.0, options.step.lengthMs);
+        const double operational = toMs(t) + (options.step.factor - 1) * inside;
+        REQUIRE(std::abs(operational - toMs(base.next())) < 5e-6);
+      }
+    }
+  }
+
+  TEST_CASE("parameters of Gamma, bursts and steps outside their limits are refused") {
+    const auto gamma = [](double cv) {
+      return Arrivals::check({.process = ArrivalProcess::kGamma, .cv = cv});
+    };
+    const auto bursts = [](double size, double gapMs) {
+      return Arrivals::check({.process = ArrivalProcess::kBursts, .burstSize = size, .burstGapMs = gapMs});
+    };
+    const auto step = [](RateStep s) { return Arrivals::check({.step = s}); };
+    CHECK(gamma(2) == Status::kOk);
+    for (const double cv : {0.0, -1.0, kNaN, kInfinity, 101.0}) CHECK(gamma(cv) == Status::kBadValue);
+    CHECK(bursts(20, 60) == Status::kOk);
+    CHECK(bursts(1, 0) == Status::kOk);
+    for (const double size : {0.5, kNaN, kInfinity, 2e6}) CHECK(bursts(size, 60) == Status::kBadValue);
+    for (const double gap : {-1.0, kNaN, kInfinity}) CHECK(bursts(20, gap) == Status::kBadValue);
+    CHECK(step({100, 200, 4}) == Status::kOk);
+    for (const RateStep bad : {RateStep{-1, 1, 2}, RateStep{1, -1, 2}, RateStep{1, 1, 0},
+                               RateStep{1, 1, 1001}, RateStep{kNaN, 1, 2}, RateStep{1, kInfinity, 2}}) {
+      CHECK(step(bad) == Status::kBadValue);
+    }
+  }
+
   TEST_CASE("rates outside their limits are refused") {
     for (const double rate : {0.0, -1.0, kNaN, kInfinity, 1e-10, 1e10}) {
       CAPTURE(rate);
@@ -593,6 +734,151 @@ TEST_SUITE("chess") {
         checkNear(std::sqrt(inputSquares[stage] / counts[stage] - mean * mean), row.inputSd, 0.2);
         checkNear(outputs[stage] / counts[stage], row.output, 0.1);
       }
+    }
+  }
+}
+
+namespace {
+
+struct MacSql {
+  explicit MacSql(const MacSqlSpec& spec) : spec(spec), sizes(macSqlSizes(spec)) {
+    // One cell beyond each end, to see that nothing else is written.
+    firstCall.assign(spec.workflows + 2, kGuard);
+    stage.assign(sizes.calls + 1, 0xffff);
+    prompt.assign(sizes.calls + 1, kGuard);
+    output.assign(sizes.calls + 1, kGuard);
+    parentOffset.assign(sizes.calls + 2, kGuard);
+    parents.assign(sizes.edges + 1, kGuard);
+    macSqlFill(spec, {firstCall.data(), stage.data(), prompt.data(), output.data(), parentOffset.data(),
+                      parents.data()});
+  }
+
+  TraceColumns columns() const {
+    TraceColumns c;
+    c.workflows = spec.workflows;
+    c.calls = sizes.calls;
+    c.edges = sizes.edges;
+    c.firstCall = firstCall.data();
+    c.stage = stage.data();
+    c.promptTokens = prompt.data();
+    c.outputTokens = output.data();
+    c.parentOffset = parentOffset.data();
+    c.parents = parents.data();
+    return c;
+  }
+
+  static constexpr std::uint32_t kGuard = 0xdeadbeef;
+  MacSqlSpec spec;
+  GeneratedSizes sizes;
+  std::vector<std::uint32_t> firstCall, prompt, output, parentOffset, parents;
+  std::vector<std::uint16_t> stage;
+};
+
+double sorted(const std::vector<double>& ascending, double q) {
+  const double rank = std::ceil(q * static_cast<double>(ascending.size()));
+  return ascending[static_cast<std::size_t>(std::max(1.0, rank)) - 1];
+}
+
+}  // namespace
+
+TEST_SUITE("mac-sql") {
+  TEST_CASE("specs are checked") {
+    CHECK(macSqlCheck({1, 0}) == Status::kOk);
+    CHECK(macSqlCheck({kMaxMacSqlWorkflows, 0}) == Status::kOk);
+    CHECK(macSqlCheck({0, 0}) == Status::kBadValue);
+    CHECK(macSqlCheck({kMaxMacSqlWorkflows + 1, 0}) == Status::kBadValue);
+  }
+
+  TEST_CASE("sizes agree, every workflow is a chain [S] D R*, and bind accepts it") {
+    for (const std::uint32_t workflows : {1u, 2u, 3000u}) {
+      const MacSql trace({workflows, 17});
+      CHECK(trace.firstCall[workflows] == trace.sizes.calls);
+      CHECK(trace.parentOffset[trace.sizes.calls] == trace.sizes.edges);
+      CHECK(trace.firstCall.back() == MacSql::kGuard);
+      CHECK(trace.stage.back() == 0xffff);
+      CHECK(trace.prompt.back() == MacSql::kGuard);
+      CHECK(trace.output.back() == MacSql::kGuard);
+      CHECK(trace.parentOffset.back() == MacSql::kGuard);
+      CHECK(trace.parents.back() == MacSql::kGuard);
+      Trace bound;
+      REQUIRE(bound.bind(trace.columns()) == Status::kOk);
+      for (std::uint32_t w = 0; w < workflows; ++w) {
+        std::uint32_t row = trace.firstCall[w];
+        const std::uint32_t end = trace.firstCall[w + 1];
+        if (trace.stage[row] == kMacSqlSelector) ++row;
+        REQUIRE(row < end);
+        REQUIRE(trace.stage[row++] == kMacSqlDecomposer);
+        REQUIRE(end - row <= 4);
+        for (; row < end; ++row) REQUIRE(trace.stage[row] == kMacSqlRefiner);
+        for (row = trace.firstCall[w]; row < end; ++row) {
+          const bool first = row == trace.firstCall[w];
+          REQUIRE(trace.parentOffset[row + 1] - trace.parentOffset[row] == (first ? 0 : 1));
+          if (!first) REQUIRE(trace.parents[trace.parentOffset[row]] == row - 1 - trace.firstCall[w]);
+        }
+      }
+    }
+  }
+
+  TEST_CASE("a longer trace begins with the shorter one; seeds differ") {
+    const MacSql shorter({50, 4}), longer({60, 4}), other({50, 5});
+    const auto calls = static_cast<std::ptrdiff_t>(shorter.sizes.calls);
+    CHECK(std::equal(shorter.prompt.begin(), shorter.prompt.begin() + calls, longer.prompt.begin()));
+    CHECK(std::equal(shorter.output.begin(), shorter.output.begin() + calls, longer.output.begin()));
+    CHECK(shorter.prompt == MacSql({50, 4}).prompt);
+    CHECK(shorter.prompt != other.prompt);
+  }
+
+  TEST_CASE("the published statistics") {
+    constexpr std::uint32_t kWorkflows = 400'000;
+    const MacSql trace({kWorkflows, 23});
+    double callCounts[7] = {}, refinements[5] = {}, squares = 0, selectors = 0;
+    std::vector<double> inputs[3], outputs[3];
+    for (std::uint32_t w = 0; w < kWorkflows; ++w) {
+      const std::uint32_t calls = trace.firstCall[w + 1] - trace.firstCall[w];
+      const bool selector = trace.stage[trace.firstCall[w]] == kMacSqlSelector;
+      REQUIRE(calls <= 6);
+      ++callCounts[calls];
+      squares += static_cast<double>(calls) * calls;
+      selectors += selector;
+      ++refinements[calls - 1 - selector];
+      for (std::uint32_t row = trace.firstCall[w]; row < trace.firstCall[w + 1]; ++row) {
+        inputs[trace.stage[row]].push_back(trace.prompt[row]);
+        outputs[trace.stage[row]].push_back(trace.output[row]);
+      }
+    }
+    const double calls = static_cast<double>(trace.sizes.calls) / kWorkflows;
+    checkNear(calls, 3.60, 0.005);
+    checkNear(squares / kWorkflows - calls * calls, 2.15, 0.01);
+    checkNear(selectors / kWorkflows, 90.0 / 150, 0.01);
+    for (const double count : refinements) checkNear(count / kWorkflows, 0.2, 0.02);
+    const double histogram[7] = {0, 15, 19, 41, 26, 34, 15};
+    for (int n = 1; n <= 6; ++n) checkNear(callCounts[n] / kWorkflows, histogram[n] / 150, 0.03);
+
+    struct Row {
+      double mean, sd;
+      double q[7];
+    };
+    const Row publishedInputs[3] = {{2940, 412, {2094, 2958, 2959, 3316, 3317, 3317, 3317}},
+                                    {1973, 504, {1321, 1532, 1710, 2415, 2716, 2923, 3072}},
+                                    {1527, 415, {928, 928, 1729, 1870, 1870, 1870, 1870}}};
+    const Row publishedOutputs[3] = {{99.5, 32.3, {49, 76, 96, 134, 134, 144, 156}},
+                                     {172.3, 76.7, {34, 129, 163, 236, 274, 330, 444}},
+                                     {482.8, 69.3, {389, 389, 492, 555, 555, 555, 555}}};
+    const auto checkRow = [](std::vector<double> values, const Row& row) {
+      std::sort(values.begin(), values.end());
+      const double n = static_cast<double>(values.size());
+      double mean = 0, square = 0;
+      for (const double v : values) mean += v / n;
+      for (const double v : values) square += (v - mean) * (v - mean) / n;
+      checkNear(mean, row.mean, 0.025);
+      checkNear(std::sqrt(square), row.sd, 0.1);
+      const double shares[7] = {0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1};
+      for (int i = 0; i < 7; ++i) checkNear(sorted(values, shares[i]), row.q[i], 0.02);
+    };
+    for (int stage = 0; stage < 3; ++stage) {
+      CAPTURE(stage);
+      checkRow(inputs[stage], publishedInputs[stage]);
+      checkRow(outputs[stage], publishedOutputs[stage]);
     }
   }
 }

@@ -36,6 +36,8 @@ export function cluster(name: Hardware): NativeCluster {
         kvTokens: Number(gpus[index]![4]),
         maxSequences: 65_535,
         mode: 'prefill-first',
+        chunkTokens: 0,
+        decodeShare: 0,
       }
     }),
     templates: [],

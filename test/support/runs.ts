@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { ENGINE_MODES, type ModeFields, modeFields } from '../../lib/cluster/modes.ts'
 import {
   type NativeCluster,
   type NativeOutputs,
@@ -26,8 +27,11 @@ export interface Scenario {
   cluster: NativeCluster
 }
 
-/** Random DAGs (chains, fans, joins, sources), tool gaps, wrong predictions, tight KV, coinciding times. */
-export function scenario(seed: number, options: { maxSequences?: number } = {}): Scenario {
+/**
+ * Random DAGs (chains, fans, joins, sources), tool gaps, wrong predictions, tight KV, coinciding times; with `caching`
+ * also shared prefixes and caches of several tiers.
+ */
+export function scenario(seed: number, options: { maxSequences?: number; caching?: boolean } = {}): Scenario {
   const next = random(seed)
   const upTo = (n: number) => Math.floor(next() * n)
   const workflows = 5 + upTo(25)
@@ -65,15 +69,29 @@ export function scenario(seed: number, options: { maxSequences?: number } = {}):
     decodePerSequenceMs: next() < 0.5 ? 0 : 0.5,
     decodePerContextMs: next() < 0.5 ? 0 : 0.001,
   }))
+  const mode = random(seed + 0x5eed)
   const instances: NativeCluster['instances'] = Array.from({ length: 1 + upTo(4) }, () => ({
     latency: upTo(latencies.length),
     model: 0,
     kvTokens: next() < 0.5 ? 100_000 : 500 + upTo(500),
     maxSequences: options.maxSequences ?? 1 + upTo(8),
-    mode: 'prefill-first',
+    ...engineMode(seed, mode),
   }))
+  // Drawn apart, so that the rest of the scenario does not depend on it.
+  const other = random(seed + 500_009)
+  const cached = prompt.map((tokens) => Math.floor(other() * tokens))
+  if (options.caching) {
+    for (const instance of instances) {
+      const tiers = Math.floor(other() * 4)
+      instance.prefixCache = Array.from({ length: tiers }, (_, tier) => ({
+        tokens: [15, 100, 400, 5000][Math.floor(other() * 4)]!,
+        msPerToken: tier === 0 ? 0 : other() * 0.6,
+      }))
+    }
+  }
   return {
     columns: {
+      ...(options.caching && { cachedTokens: Uint32Array.from(cached) }),
       firstCall: Uint32Array.from(firstCall),
       arrivalMs,
       stage: Uint16Array.from(stage),
@@ -83,6 +101,7 @@ export function scenario(seed: number, options: { maxSequences?: number } = {}):
       toolGapMs: Float64Array.from(gap),
       parentOffset: Uint32Array.from(parentOffset),
       parents: Uint32Array.from(parents),
+      tenant: Uint16Array.from({ length: workflows }, tenants(seed)),
     },
     cluster: {
       latencies,
@@ -92,11 +111,45 @@ export function scenario(seed: number, options: { maxSequences?: number } = {}):
   }
 }
 
+function tenants(seed: number): () => number {
+  const next = random(seed + 77_777)
+  return () => Math.floor(next() * 3)
+}
+
+/** Length and latency errors of every kind, spread over seeds. */
+export function wrong(seed: number): NonNullable<NativeRun['error']> {
+  const next = random(seed * 104_729 + 1)
+  const kinds = ['none', 'lognormal', 'mean-absolute', 'uniform', 'bias', 'heavy-tail'] as const
+  const length = kinds[Math.floor(next() * kinds.length)]!
+  return {
+    length,
+    size: length === 'heavy-tail' ? 4 : next() * 0.9,
+    share: 0.3,
+    correlation: next(),
+    gpu: next() < 0.5 ? 0 : next(),
+    batch: next() * 3,
+    seed,
+  }
+}
+
+/** By the seed: all prefill-first, all chunked, all decode-share, or each its own. */
+function engineMode(seed: number, next: () => number): ModeFields {
+  const all = Math.floor(seed / 2) % 4
+  const kind = all === 3 ? Math.floor(next() * 3) : all
+  const budget = [4, 16, 64, 512, 4096][Math.floor(next() * 5)]!
+  return modeFields(ENGINE_MODES[kind], budget, (1 + Math.floor(next() * 999)) / 1000)
+}
+
 export const ORDERS = native.orders
 export const PLACEMENTS = native.placements
 
-/** Every order × placement × binding × knowledge, spread over seeds. */
-export function policy(seed: number): Pick<NativeRun, 'order' | 'placement' | 'binding' | 'knowledge'> {
+/** Every order × placement × binding × knowledge, with and without migration, spread over seeds; some with ageing. */
+export function policy(
+  seed: number,
+): Pick<
+  NativeRun,
+  'order' | 'placement' | 'binding' | 'knowledge' | 'parameters' | 'placementSeed' | 'migrate'
+> {
   const next = random(seed * 7919 + 1)
   const pick = <T>(list: readonly T[]): T => list[Math.floor(next() * list.length)]!
   return {
@@ -104,6 +157,9 @@ export function policy(seed: number): Pick<NativeRun, 'order' | 'placement' | 'b
     placement: pick(PLACEMENTS),
     binding: pick(['at-reveal', 'at-credit'] as const),
     knowledge: pick(['online', 'template', 'declared', 'oracle'] as const),
+    parameters: next() < 0.25 ? { ageingMs: 500, budgetMargin: 0.1 } : {},
+    placementSeed: seed,
+    migrate: next() < 0.5,
   }
 }
 

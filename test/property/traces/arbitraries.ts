@@ -104,6 +104,12 @@ export const header: fc.Arbitrary<Header | undefined> = optional(
           maxLength: 5,
         }),
       ),
+      pessimisticTemplate: optional(
+        fc.array(fc.record({ stage: name, promptTokens: tokens, outputTokens: tokens }), {
+          minLength: 1,
+          maxLength: 5,
+        }),
+      ),
       stageGroups: optional(fc.dictionary(name, name)),
     })
     .map((fields) => present({ laxity: 'trace', version: 1, ...fields }) as unknown as Header),

@@ -4,7 +4,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { gzipSync } from 'node:zlib'
 import { LaxityError } from '../../../lib/errors.ts'
-import { readTrace } from '../../../lib/traces/read.ts'
+import { readTrace, type TraceFormat } from '../../../lib/traces/read.ts'
 
 const MUTATIONS = 100_000
 const SEED = 20_250_505
@@ -37,7 +37,31 @@ const hexgen = Buffer.from(
     1,
   ),
 )
-const bases = [jsonl, hexgen, gzipSync(jsonl), gzipSync(hexgen)]
+const azure = Buffer.from(
+  [
+    'TIMESTAMP,ContextTokens,GeneratedTokens',
+    '2024-03-01 12:00:03.2500000,1500,10',
+    '2024-03-01 12:00:04.0310000,3000,8',
+    '"2024-03-01T13:00:05+01:00",120,30',
+  ].join('\r\n'),
+)
+const mooncake = Buffer.from(
+  [
+    '{"timestamp": 0, "input_length": 1300, "output_length": 5, "hash_ids": [0, 1, 2]}',
+    '{"timestamp": 7, "input_length": 1100, "output_length": 9, "hash_ids": [0, 1, 3]}',
+    '{"timestamp": 9.5, "input_length": 40, "output_length": 1, "hash_ids": []}',
+  ].join('\n'),
+)
+const bases: { bytes: Buffer; format?: TraceFormat }[] = [
+  { bytes: jsonl },
+  { bytes: hexgen },
+  { bytes: gzipSync(jsonl) },
+  { bytes: gzipSync(hexgen) },
+  { bytes: azure },
+  { bytes: mooncake },
+  { bytes: mooncake, format: 'mooncake-chains' },
+  { bytes: gzipSync(azure), format: 'azure' },
+]
 
 /** Pieces that mean something to a parser. */
 const FRAGMENTS = [
@@ -132,14 +156,17 @@ describe('mutated traces', () => {
 
     const attempt = async (): Promise<void> => {
       const base = bases[draw(bases.length)]!
-      let bytes: Buffer = base
+      let { bytes } = base
       for (let edits = 1 + draw(3); edits > 0; edits--) bytes = mutate(bytes, draw)
       const cut = draw(bytes.length + 1)
       const chunks = draw(2) === 0 ? [bytes] : [bytes.subarray(0, cut), bytes.subarray(cut)]
       pending.add(bytes)
       let outcome = 'read'
       try {
-        const table = await readTrace(Readable.from(chunks))
+        const table = await readTrace(
+          Readable.from(chunks),
+          base.format === undefined ? {} : { format: base.format },
+        )
         assert.ok(table.workflows > 0 && table.calls >= table.workflows)
       } catch (error) {
         const input = bytes.toString('base64')

@@ -49,6 +49,18 @@ describe('bad input on the command line', () => {
     ['duplicate', workflow(CALL, CALL), 'ERR_LAXITY_DUPLICATE', /"a"/],
     ['empty', '', 'ERR_LAXITY_EMPTY', /empty/],
     ['no workflows', HEADER, 'ERR_LAXITY_EMPTY', /no workflows/],
+    [
+      'a bad row of Azure',
+      'TIMESTAMP,ContextTokens,GeneratedTokens\n2024-03-01 12:00:03,-5,1\n',
+      'ERR_LAXITY_FIELD',
+      /:2: ContextTokens: .*"-5"/,
+    ],
+    [
+      'a bad request of Mooncake',
+      '{"timestamp":0,"input_length":9,"output_length":1,"hash_ids":[-1]}\n',
+      'ERR_LAXITY_FIELD',
+      /:1: hash_ids\[0\]: .*-1/,
+    ],
   ]
   for (const [name, content, code, message] of traces) {
     it(`a trace: ${name}`, async () => {
@@ -94,6 +106,24 @@ describe('bad input on the command line', () => {
       /2 problems: .*instances\[1\]\.count.*instances\[0\]\.gpu: Unknown GPU "a60000"; did you mean "A6000"\?/,
     ))
 
+  it('prefix tiers without a first one, and of no size', () =>
+    refused(
+      [
+        'simulate',
+        'chess:1:2',
+        '--cluster',
+        cluster({
+          instances: [
+            { gpu: 'a100', prefixCacheTiers: [{ tokens: 5, msPerToken: 1 }] },
+            { gpu: 'a100', prefixCacheTokens: 9, prefixCacheTiers: [{ tokens: 0, msPerToken: -1, ms: 3 }] },
+            { gpu: 'a100', prefixCacheTokens: 1e11 },
+          ],
+        }),
+      ],
+      'ERR_LAXITY_FIELD',
+      /5 problems: .*\[1\]\.prefixCacheTiers\[0\]\.tokens.*\.msPerToken.*Unknown field `ms`.*\[2\]\.prefixCacheTokens.*\[0\]\.prefixCacheTiers: Slower tiers need/,
+    ))
+
   const options: [args: string[], message: RegExp][] = [
     [['tune', 'chess:1:2', '--alpha', '0:1.5:0.5'], /`--alpha`, got 1\.5/],
     [['simulate', 'chess:1:2', '--alpha', '-0.1'], /from 0 to 1 for `--alpha`, got -0\.1/],
@@ -104,6 +134,8 @@ describe('bad input on the command line', () => {
       /2 problems: .*did you mean "urgency".*`--rate`/,
     ],
     [['tune', 'chess:1:2', '--arrivals', 'trace'], /needs a trace that records arrivals/],
+    [['simulate', 'chess:1:2', '--chunk-tokens', '5'], /`--chunk-tokens` needs engine mode "chunked"/],
+    [['simulate', 'chess:1:2', '--decode-share', '2'], /from 0\.001 to 0\.999 for `--decode-share`, got 2/],
     [['tune', 'chess:4'], /`trace`, got "chess:4"/],
     [['tune', 'chess:1:2', '--objective', 'p50'], /objective.*p95/],
     [['tune', 'chess:1:2', '--arrivals', 'fixed', '--replications', '3'], /Expected 1 for `--replications`/],
@@ -111,6 +143,31 @@ describe('bad input on the command line', () => {
     [['tune', 'chess:1:2', '--rat', '1'], /unknown option '--rat' \(Did you mean --rate\?\)/],
     [['tun'], /unknown command 'tun' \(Did you mean tune\?\)/],
     [['simulate', 'chess:1:2', 'chess:3'], /too many arguments/],
+    [['tune', 'mac-sql:x'], /`trace`, got "mac-sql:x"/],
+    [['tune', 'mac-sql:0'], /`--workflows`|`workflows`, got 0/],
+    [['tune', 'chess:1:2', '--search', 'gold'], /Unknown search "gold"/],
+    [['tune', 'chess:1:2', '--cv', '2'], /`--cv` needs arrivals "gamma"/],
+    [['tune', 'chess:1:2', '--arrivals', 'gamma', '--cv', 'much'], /`--cv`, got "much" \(string\)/],
+    [['simulate', 'chess:1:2', '--arrivals', 'bursts', '--burst-size', '0'], /`--burst-size`, got 0/],
+    [['simulate', 'chess:1:2', '--arrivals', 'bursts', '--burst-gap-ms', '-1'], /`--burst-gap-ms`, got -1/],
+    [['simulate', 'chess:1:2', '--rate-step', '1:2'], /`--rate-step`, got "1:2"/],
+    [['simulate', 'chess:1:2', '--tenants', 'a=2,b=x'], /name=scale@share.*`--tenants`, got "a=2,b=x"/],
+    [['simulate', 'chess:1:2', '--tenant-split', 'blocks'], /`--tenant-split` needs/],
+    [['simulate', 'chess:1:2', '--tenants', 'a,b,c'], /would get none of 2 workflows/],
+    [['convert', 'absent', '-', '--format', 'csv'], /`--format`, got "csv"/],
+    [['convert', 'chess:1:2', '-', '--format', 'azure'], /`--format` has no meaning for a generated trace/],
+    [['simulate', 'chess:1:2', '--prefix-cache', '-1'], /from 0 to 10000000000 for `--prefix-cache`, got -1/],
+    [['tune', 'chess:1:2', '--prefix-cache', '1.5'], /`--prefix-cache`, got 1\.5 \(number\)/],
+    [['simulate', 'chess:1:2', '--error', 'lenght=bias:1'], /"lenght" of `--error`; did you mean "length"\?/],
+    [
+      ['simulate', 'chess:1:2', '--error', 'length=normal:0.4'],
+      /kind "normal" of length `--error` \(known: lognormal, /,
+    ],
+    [['tune', 'chess:1:2', '--error', 'length=uniform:2'], /0 to 0\.99 for `--error`, got "2".*uniform, X/],
+    [['tune', 'chess:1:2', '--error', 'time=0.2'], /Expected gpu:SIGMA for `time` of `--error`, got "0\.2"/],
+    [['simulate', 'chess:1:2', '--error', 'batch=NaN'], /`--error`, got "NaN"/],
+    [['simulate', 'chess:1:2', '--error', ''], /Expected parts like length=.* for `--error`, got ""/],
+    [['simulate', 'chess:1:2', '--error', 'batch=2,batch=3'], /gives `batch` twice/],
   ]
   for (const [args, message] of options) {
     it(`options: ${args.join(' ')}`, () => refused(args, 'ERR_LAXITY_OPTION', message))

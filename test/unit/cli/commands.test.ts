@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { native } from '../../../lib/native.ts'
 import { laxity, start } from './shared.ts'
 
 interface Tune {
@@ -23,7 +24,7 @@ describe('the command line', () => {
   after(() => rmSync(folder, { recursive: true }))
 
   it('has help with examples for every command', async () => {
-    const commands = ['tune', 'simulate', 'convert', 'replay', 'demo']
+    const commands = ['tune', 'simulate', 'convert', 'replay', 'demo', 'estimate', 'calibrate']
     const outcomes = await Promise.all(commands.map((command) => laxity(command, '--help')))
     for (const [i, { status, stdout, stderr }] of outcomes.entries()) {
       assert.equal(status, 0)
@@ -36,6 +37,14 @@ describe('the command line', () => {
     const bare = await laxity()
     assert.equal(bare.status, 0)
     for (const command of commands) assert.match(bare.stdout, new RegExp(`^  ${command} `, 'm'))
+  })
+
+  it('names every order and placement in the help of what runs them', async () => {
+    for (const command of ['tune', 'simulate']) {
+      const { stdout } = await laxity(command, '--help')
+      assert.ok(stdout.includes(`\nOrders: ${native.orders.join(', ')}\n`), stdout)
+      assert.ok(stdout.includes(`\nPlacements: ${native.placements.join(', ')}\n`), stdout)
+    }
   })
 
   it('tune --json prints one document of the documented shape, the same for any number of workers', async () => {
@@ -132,6 +141,82 @@ describe('the command line', () => {
     for (const { shares } of document.mix.instances) {
       assert(Math.abs(shares.reduce((sum, share) => sum + share, 0) - 100) < 1e-9)
     }
+  })
+
+  it('tune --search halving names what it eliminated, the same for any number of workers', async () => {
+    const args = ['tune', 'mac-sql:40', '--rate', '5', '--search', 'halving', '--replications', '4', '--json']
+    const [inline, pooled] = await Promise.all(
+      ['0', '2'].map(async (workers) => {
+        const { status, stdout, stderr } = await laxity(...args, '--arrivals', 'gamma', '--workers', workers)
+        assert.deepEqual([status, stderr], [0, ''])
+        return JSON.parse(stdout) as Tune & { eliminated: { alpha: number; round: number }[]; runs: number }
+      }),
+    )
+    assert.deepEqual({ ...pooled, timing: 0 }, { ...inline, timing: 0 })
+    const { points, eliminated, runs, trace, timing } = inline!
+    assert(eliminated.length > 0 && eliminated.every(({ round }) => round === 1 || round === 2))
+    assert.equal(points.length + eliminated.length, 11)
+    assert.equal(timing.simulatedCalls, runs * trace.calls)
+    const table = await laxity('tune', 'chess:3:20', '--search', 'halving', '--workers', '0')
+    assert.match(table.stdout, /Eliminated in round 1, after 1 replication: 0\./)
+    assert.match(table.stdout, /\d+ runs \(the grid: 176\) of/)
+  })
+
+  it('simulate shows what each tenant got', async () => {
+    const args = ['simulate', 'chess:3:20', '--rate', '1', '--tenants', 'relaxed=2,strict=1']
+    const { stdout } = await laxity(...args, '--json', '--per-workflow')
+    const document = JSON.parse(stdout) as {
+      tenants: { name: string; sloScale: number; workflows: number; attainment: number }[]
+      fairness: { attainment: number; normalisedLatency: number }
+      perWorkflow: { tenant: string; scale: number }[]
+    }
+    assert.deepEqual(
+      document.tenants.map(({ name, sloScale, workflows }) => [name, sloScale, workflows]),
+      [
+        ['relaxed', 2, 10],
+        ['strict', 1, 10],
+      ],
+    )
+    for (const { name, sloScale, attainment } of document.tenants) {
+      const own = document.perWorkflow.filter(({ tenant }) => tenant === name)
+      assert.equal(attainment, own.filter(({ scale }) => scale <= sloScale).length / 10)
+    }
+    assert(document.fairness.normalisedLatency > 0.5 && document.fairness.normalisedLatency <= 1)
+    const text = await laxity(...args, '--arrivals', 'bursts', '--rate-step', '0:1000:2')
+    assert.match(
+      text.stdout,
+      /bursts arrivals \(mean size 20, gap 60 ms, rate × 2 from 0 ms for 1000 ms\) at 1\/s/,
+    )
+    assert.match(text.stdout, /^ relaxed +2\.00 +10 of 10/m)
+    assert.match(text.stdout, /Jain index over tenants: attainment/)
+  })
+
+  it('convert reads the formats of others, and gives JSONL that means the same', async () => {
+    const csv = join(folder, 'azure.csv')
+    const rows = ['2024-03-01 12:00:03.5,48,10', '2024-03-01 12:00:04,31,8']
+    writeFileSync(csv, ['TIMESTAMP,ContextTokens,GeneratedTokens', ...rows].join('\r\n'))
+    const azure = await laxity('convert', csv, '-')
+    assert.deepEqual([azure.status, azure.stderr], [0, ''])
+    assert.equal(
+      azure.stdout,
+      [
+        '{"laxity":"trace","version":1}',
+        '{"id":"w0","arrivedAtMs":0,"calls":[{"id":"c0","stage":"request","promptTokens":48,"outputTokens":10}]}',
+        '{"id":"w1","arrivedAtMs":500,"calls":[{"id":"c0","stage":"request","promptTokens":31,"outputTokens":8}]}',
+        '',
+      ].join('\n'),
+    )
+    const requests = [
+      '{"timestamp":0,"input_length":1100,"output_length":3,"hash_ids":[0,1,2]}',
+      '{"timestamp":20,"input_length":1600,"output_length":4,"hash_ids":[0,1,3,4]}',
+    ].join('\n')
+    const chain = await start(['convert', '-', '-', '--format', 'mooncake-chains'], requests).outcome
+    assert.equal(
+      chain.stdout.split('\n')[1],
+      '{"id":"w0","arrivedAtMs":0,"calls":[{"id":"c0","stage":"request","promptTokens":1100,"outputTokens":3},{"id":"c1","stage":"request","parents":["c0"],"toolGapMs":20,"promptTokens":1600,"cachedTokens":1024,"outputTokens":4}]}',
+    )
+    const single = await start(['simulate', '-', '--json'], requests).outcome
+    assert.deepEqual([single.status, JSON.parse(single.stdout).counts.workflows], [0, 2])
   })
 
   it('simulate writes a log that replay confirms', async () => {

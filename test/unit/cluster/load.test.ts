@@ -85,6 +85,49 @@ describe('loadCluster', () => {
     })
   })
 
+  it('fills in engine modes: a budget of 512 tokens, a share of a half', async () => {
+    const { instances } = await loadCluster({
+      instances: [
+        { gpu: 'a100' },
+        { gpu: 'a100', mode: 'chunked' },
+        { gpu: 'a100', mode: 'chunked', chunkTokens: 2048 },
+        { gpu: 'a100', mode: 'decode-share' },
+        { gpu: 'a100', mode: 'decode-share', decodeShare: 0.125 },
+      ],
+    })
+    assert.deepEqual(
+      instances.map(({ mode, chunkTokens, decodeShare }) => [mode, chunkTokens, decodeShare]),
+      [
+        ['prefill-first', 0, 0],
+        ['chunked', 512, 0],
+        ['chunked', 2048, 0],
+        ['decode-share', 0, 500],
+        ['decode-share', 0, 125],
+      ],
+    )
+    const error = await failure({
+      instances: [
+        { gpu: 'a100', mode: 'chunk' },
+        { gpu: 'a100', chunkTokens: 512 },
+        { gpu: 'a100', mode: 'chunked', chunkTokens: 0, decodeShare: 0.5 },
+        { gpu: 'a100', mode: 'decode-share', decodeShare: 1 },
+      ],
+    })
+    const parts = (error.cause as AggregateError).errors as LaxityError[]
+    assert.deepEqual(parts.map((part) => part.place).sort(), [
+      'cluster.instances[0].mode',
+      'cluster.instances[1].chunkTokens',
+      'cluster.instances[2].chunkTokens',
+      'cluster.instances[2].decodeShare',
+      'cluster.instances[3].decodeShare',
+    ])
+    assert.match(
+      error.message,
+      /Expected "prefill-first", "chunked" or "decode-share" for `mode`, got "chunk"/,
+    )
+    assert.match(error.message, /`chunkTokens` needs `mode` "chunked"/)
+  })
+
   it('reports every problem at once, each with its path', async () => {
     const error = await failure({
       nam: 'x',

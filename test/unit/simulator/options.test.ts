@@ -41,6 +41,7 @@ describe('options of a run', () => {
     )
     assert.deepEqual([checked.tieSeed, checked.compat, checked.laws], [0, 'none', false])
     assert.deepEqual(checked.parameters, {})
+    assert.equal(checked.template, 'mean')
     assert.equal(read({ feedback: 'lease' }).lookahead, 1)
     assert.equal(read({ placement: 'global-queue' }).policy.binding, 'at-credit')
   })
@@ -87,8 +88,11 @@ describe('options of a run', () => {
     [{ beta: 0 }, /`beta`/],
     [{ sloScale: 0 }, /`sloScale`/],
     [{ lookahead: 1 }, /`lookahead` needs feedback "lease"/],
+    [{ template: 'worst' }, /Unknown template "worst" \(known: mean, pessimistic\)/],
     [{ knowledge: 'all' }, /Unknown knowledge "all" \(known: online, template, declared, oracle\)/],
-    [{ mode: 'chunked' }, /Unknown mode "chunked"/],
+    [{ mode: 'chunkd' }, /Unknown mode "chunkd"; did you mean "chunked"\?/],
+    [{ chunkTokens: 0 }, /Expected a whole number from 1 to 1000000 for `chunkTokens`, got 0/],
+    [{ decodeShare: 1 }, /Expected a number from 0.001 to 0.999 for `decodeShare`, got 1/],
     [{ workers: -1 }, /`workers`/],
     [{ signal: {} }, /Expected an AbortSignal for `signal`/],
     [{ onProgress: 1 }, /Expected a function for `onProgress`/],

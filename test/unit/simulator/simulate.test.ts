@@ -38,6 +38,40 @@ describe('simulate', () => {
     assert.throws(() => result.stageMix(), { code: 'ERR_LAXITY_OPTION', message: /perCall/ })
   })
 
+  it('runs every engine mode, set for all instances or by each', async () => {
+    const p95 = async (options: Partial<SimulateOptions>) =>
+      (await simulate({ trace, cluster, laws: true, ...options })).metrics.p95Ms
+    const [first, chunked, shared] = [
+      await p95({}),
+      await p95({ mode: 'chunked' }),
+      await p95({ mode: 'decode-share' }),
+    ]
+    assert.equal(await p95({ mode: 'prefill-first' }), first)
+    assert.equal(await p95({ mode: 'chunked', chunkTokens: 512 }), chunked)
+    assert.notEqual(await p95({ mode: 'chunked', chunkTokens: 64 }), chunked)
+    assert.equal(await p95({ mode: 'decode-share', decodeShare: 0.5 }), shared)
+    assert.notEqual(await p95({ mode: 'decode-share', decodeShare: 0.1 }), shared)
+    assert.equal(new Set([first, chunked, shared]).size, 3)
+    const own = ['a100', 'a100', 'a6000', 'l40s'].map((gpu) => ({ gpu, mode: 'chunked' as const }))
+    assert.equal(await p95({ cluster: { instances: own } }), chunked)
+    assert.equal(await p95({ cluster: { instances: own }, mode: 'decode-share' }), shared)
+    assert.equal(
+      await p95({ cluster: { instances: own }, chunkTokens: 64 }),
+      await p95({ mode: 'chunked', chunkTokens: 64 }),
+    )
+  })
+
+  it('refuses what goes with another engine mode', async () => {
+    const wrong: [options: Partial<SimulateOptions>, message: RegExp][] = [
+      [{ chunkTokens: 64 }, /`chunkTokens` needs engine mode "chunked", and no instance has it/],
+      [{ mode: 'chunked', decodeShare: 0.5 }, /`decodeShare` needs engine mode "decode-share"/],
+      [{ mode: 'chunked', compat: 'hexgen' }, /`compat` "hexgen" needs engine mode "prefill-first"/],
+    ]
+    for (const [options, message] of wrong) {
+      await assert.rejects(simulate({ trace, cluster, ...options }), { code: 'ERR_LAXITY_OPTION', message })
+    }
+  })
+
   it('keeps calls when asked', async () => {
     const result = await simulate({ trace, cluster, perCall: true })
     const calls = result.calls(4)
@@ -108,6 +142,26 @@ describe('simulate', () => {
     await assert.rejects(simulate({ trace: {} as TraceTable, cluster }), {
       code: 'ERR_LAXITY_OPTION',
       message: /`trace`/,
+    })
+  })
+
+  it('expects more of a pessimistic template and derives the same SLOs from the mean one', async () => {
+    const chess = await chessTrace({ workflows: 40, preset: 3, seed: 1 })
+    const options: SimulateOptions = { trace: chess, cluster: 'hexgen-hetero-2', perCall: true, rate: 1 }
+    const mean = await simulate(options)
+    const pessimistic = await simulate({ ...options, template: 'pessimistic' })
+    assert.deepEqual(pessimistic.baseMs, mean.baseMs)
+    assert.notDeepEqual(pessimistic.perCall, mean.perCall)
+    // Where nothing is told of the future, and where no order asks for it, the template does not matter.
+    for (const without of [{ knowledge: 'online' }, { order: 'fcfs', placement: 'round-robin' }] as const) {
+      const a = await simulate({ ...options, ...without })
+      const b = await simulate({ ...options, ...without, template: 'pessimistic' })
+      assert.deepEqual(b.perCall, a.perCall)
+    }
+    const plain = chains([[{ prompt: 10, output: 2 }]])
+    await assert.rejects(simulate({ trace: plain, cluster, template: 'pessimistic' }), {
+      code: 'ERR_LAXITY_OPTION',
+      message: /`template` "pessimistic" needs a trace that ships one/,
     })
   })
 

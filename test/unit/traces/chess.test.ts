@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { CHESS_STAGES, chessTrace } from '../../../lib/traces/chess.ts'
-import type { TraceTable } from '../../../lib/traces/table.ts'
+import type { TemplateEntry, TraceTable } from '../../../lib/traces/table.ts'
 import { traceLines } from '../../../lib/traces/write.ts'
 import { assertFails, contentOf, readText } from './shared.ts'
 
@@ -35,6 +35,20 @@ describe('chessTrace', () => {
       assert.deepEqual(again, table)
       const other = await chessTrace({ workflows: 200, preset: 3, seed: 2 })
       assert.notDeepEqual(other.columns.outputTokens, table.columns.outputTokens)
+    })
+
+    it('ships a pessimistic template: every optional round, no step shorter, the same stages in order', () => {
+      const { template, pessimisticTemplate } = table
+      const rounds = (entries: readonly TemplateEntry[], name: string) =>
+        entries.filter(({ stage }) => stage === name).length
+      assert.deepEqual([rounds(template!, 'revise'), rounds(pessimisticTemplate!, 'revise')], [4, 10])
+      const runs = (entries: readonly TemplateEntry[]) =>
+        entries.map(({ stage }) => stage).filter((stage, i, all) => stage !== all[i - 1])
+      assert.deepEqual(runs(pessimisticTemplate!), runs(template!))
+      for (const entry of template!) {
+        const longer = pessimisticTemplate!.find(({ stage }) => stage === entry.stage)!
+        assert.ok(longer.promptTokens >= entry.promptTokens && longer.outputTokens >= entry.outputTokens)
+      }
     })
 
     it('survives being written and read', async () => {

@@ -1,0 +1,106 @@
+#include "scheduler/migrate.h"
+
+#include <algorithm>
+
+#include "placement/finish.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/waiting_calls.h"
+
+namespace laxity {
+
+void Scheduler::migrate() {
+  Move move;
+  while (bestMove(&move)) {
+    const std::uint32_t from = graph_.call(move.call).instance;
+    dequeue(move.call);
+    unassign(move.call);
+    assign(move.call, move.instance);
+    enqueue(move.call);
+    serve({&move.instance, 1});
+    if (gateOpen(from)) serve({&from, 1});
+  }
+  // Every instance with an open gate has had its chance at this instant; leases may have touched some again.
+  std::size_t kept = 0;
+  for (const std::uint32_t instance : touched_) {
+    if (gateOpen(instance))
+      cluster_.at(instance).touched = false;
+    else
+      touched_[kept++] = instance;
+  }
+  touched_.resize(kept);
+}
+
+bool Scheduler::bestMove(Move* best) {
+  takers_.clear();
+  for (const std::uint32_t m : cluster_.byTie()) {
+    if (!queues_[m].empty() || waitingOf_[cluster_.at(m).spec.model] == 0) continue;
+    // Whoever has no room for the smallest call has none for any.
+    if (gateOpen(m) && hasCredit(m, 1, 1)) takers_.push_back(m);
+  }
+  if (takers_.empty()) return false;
+
+  const double threshold = config_.parameters[Parameter::kMigrateMs] * 1e-3;
+  const auto count = static_cast<std::size_t>(config_.parameters[Parameter::kMigrateCandidates]);
+  bool found = false;
+  for (const std::uint32_t source : cluster_.byTie()) {
+    if (queues_[source].empty()) continue;
+    mostUrgent(source, count);
+    for (const HeapEntry& urgent : urgent_) {
+      const std::uint32_t slot = urgent.slot;
+      const Call& c = graph_.call(slot);
+      if (source < live_.breakers.size() && live_.breakers[source].probe == slot) continue;
+      const PlacementView view = placementView(c, slot);
+      double there = -1;  // computed where someone could take the call
+      for (const std::uint32_t m : takers_) {
+        if (!view.eligible(m) || !hasCredit(m, kvNeed(c), c.sequences)) continue;
+        if (there < 0) there = projectedOn(view, source);
+        const Instance& taker = cluster_.at(m);
+        const Move move{there - projectedOn(view, m), c.rank, view.estimate(m).exec, taker.tie, slot, m};
+        if (!(move.gain > threshold) || (found && !move.better(*best))) continue;
+        *best = move;
+        found = true;
+      }
+    }
+  }
+  return found;
+}
+
+double Scheduler::projectedOn(const PlacementView& view, std::uint32_t instance) const {
+  const Call& c = view.call;
+  const Instance& m = cluster_.at(instance);
+  QueueAhead queue = queueAhead(this, instance, view);
+  Nanos work = m.ledger.work;
+  std::uint32_t assigned = m.ledger.assigned;
+  if (c.instance == instance) {  // its own entry has its own key and rank: it counts as behind
+    queue.prefillAll -= c.cost.prefill;
+    --queue.behind;
+    work -= c.cost.exec;
+    --assigned;
+  }
+  const bool contended = m.ledger.reservedKv + queue.kvAhead + kvNeedOf(c) > m.spec.kvTokens;
+  const FinishTerms terms{contended ? queue.prefillAhead : queue.prefillAll, queue.kvAhead, work, assigned,
+                          static_cast<double>(contended ? m.ledger.leased + queue.behind : assigned)};
+  return projectedFinish(view, m, view.estimate(instance), terms);
+}
+
+/// Into urgent_, in no particular order. Keys that move with time are computed again for every comparison: an
+/// order's key has its own type, and queues are short where calls migrate.
+void Scheduler::mostUrgent(std::uint32_t instance, std::size_t count) {
+  const IndexedHeap& queue = queues_[instance];
+  urgent_.assign(queue.entries().begin(), queue.entries().end());
+  if (urgent_.size() <= count) return;
+  const auto end = urgent_.begin() + static_cast<std::ptrdiff_t>(count);
+  std::visit(
+      [&](const auto& order) {
+        if constexpr (std::decay_t<decltype(order)>::kDynamic) {
+          const WaitingCalls waiting{*this, queue};
+          if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
+        }
+        std::nth_element(urgent_.begin(), end, urgent_.end(),
+                         [&](const HeapEntry& a, const HeapEntry& b) { return goesBefore(order, a, b); });
+      },
+      config_.order);
+  urgent_.resize(count);
+}
+
+}  // namespace laxity

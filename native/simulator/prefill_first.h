@@ -1,0 +1,47 @@
+// Engine mode prefill-first: a waiting lease that fits is prefilled alone and whole before decode goes on;
+// otherwise all running calls decode one token per iteration.
+//
+// Boundaries are the ends of iterations and of prefills. The engine leaps while the batch is constant
+// (iterations.h); a segment ends when the batch changes or a prefill begins.
+#pragma once
+
+#include "simulator/engine_batch.h"
+#include "simulator/iterations.h"
+
+namespace laxity {
+
+class PrefillFirst {
+ public:
+  void advance(EngineBatch& b, Nanos t);
+  void settle(EngineBatch& b, Nanos t);
+  bool standsAt(const EngineBatch& b, Nanos t) const {
+    return b.prefilling == 0 &&
+           (b.running == 0 || b.batchChanged || (b.wake == kNever && endOf(b, boundary(b, t)) == t));
+  }
+  bool atBoundaryOrWake(EngineBatch& b, Nanos t) {
+    if (b.prefilling > 0) return false;  // the end of the prefill is an event anyway
+    if (b.running == 0 || b.batchChanged) return true;
+    return reach(b, t);
+  }
+  static std::uint32_t prefillFree(const EngineBatch& b) {
+    return b.prefilling > 0 || !b.fifoEmpty() ? 0 : 1;
+  }
+
+ private:
+  Nanos endOf(const EngineBatch& b, std::int64_t k) const { return clock_.end(b.context, b.running, k); }
+  std::int64_t boundary(const EngineBatch& b, Nanos t) const {
+    return clock_.atOrAfter(t, b.context, b.running);
+  }
+  bool reach(EngineBatch& b, Nanos t);
+  void commit(EngineBatch& b, std::int64_t k);
+  void noteTime(EngineBatch& b, std::int64_t context, std::int64_t k);
+  void schedule(EngineBatch& b);
+
+  Iterations clock_;
+  std::int64_t eventIterations_ = 0;
+  std::int64_t wakeIterations_ = 0;
+  EngineCall call_;  ///< being prefilled
+  Nanos prefillStart_ = 0;
+};
+
+}  // namespace laxity
