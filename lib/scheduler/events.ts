@@ -64,6 +64,9 @@ const R = {
   predictedTokens: REVEAL.predictedTokens! / 4,
   predictedHigh: REVEAL.predictedHigh! / 4,
   cachedOn0: REVEAL.cachedOn0! / 4,
+  cachedTokens0: REVEAL.cachedTokens0! / 4,
+  cachedOn1: REVEAL.cachedOn1! / 4,
+  cachedTokens1: REVEAL.cachedTokens1! / 4,
   remaining: REVEAL.remaining! / 4,
   parents: layout.parentsOffset / 4,
 }
@@ -266,9 +269,9 @@ export class EventWriter {
     u32[word + R.predictedTokens] = fields.predictedTokens
     u32[word + R.predictedHigh] = fields.predictedHigh
     u32[word + R.cachedOn0] = fields.cachedOn0
-    u32[word + R.cachedOn0 + 1] = fields.cachedTokens0
-    u32[word + R.cachedOn0 + 2] = fields.cachedOn1
-    u32[word + R.cachedOn0 + 3] = fields.cachedTokens1
+    u32[word + R.cachedTokens0] = fields.cachedTokens0
+    u32[word + R.cachedOn1] = fields.cachedOn1
+    u32[word + R.cachedTokens1] = fields.cachedTokens1
     this.#i64(word + R.remaining, fields.remaining)
     if (parents === undefined) {
       this.#u8[word * 4 + R.frontier] = 1
@@ -308,6 +311,7 @@ export class EventWriter {
       model: number
       latency: number
       maxSequences: number
+      chunkTokens: number
       kvTokens: number
       adapters: bigint
     },
@@ -321,6 +325,7 @@ export class EventWriter {
     this.#u16[(byte + at('instance', 'model')) / 2] = spec.model
     this.#u16[(byte + at('instance', 'latency')) / 2] = spec.latency
     this.#u32[(byte + at('instance', 'maxSequences')) / 4] = spec.maxSequences
+    this.#u32[(byte + at('instance', 'chunkTokens')) / 4] = spec.chunkTokens
     this.#i64((byte + at('instance', 'kvTokens')) / 4, spec.kvTokens)
     const adapters = (byte + at('instance', 'adapters')) / 4
     this.#u32[adapters] = Number(spec.adapters & 0xffff_ffffn)

@@ -38,7 +38,10 @@ export interface LiveInstance {
   maxSequences?: number | undefined
   /** How many such instances; default 1. Not with `id` or `url`. */
   count?: number | undefined
-  mode?: 'prefill-first' | undefined
+  /** How the engine mixes prefill and decode; default `prefill-first`, `chunked` where speed is learned. */
+  mode?: 'prefill-first' | 'chunked' | undefined
+  /** Mode `chunked`: tokens of an iteration's budget, decodes included; default 8192. */
+  chunkTokens?: number | undefined
   role?: 'unified' | undefined
   priority?: EnginePriority | undefined
 }
@@ -62,6 +65,7 @@ export interface InstanceEntry {
     model: number
     latency: number
     maxSequences: number
+    chunkTokens: number
     kvTokens: number
     adapters: bigint
   }
@@ -75,6 +79,7 @@ export interface NewLatency {
 
 const UNLIMITED_KV = 10_000_000_000
 const LEARNED_SEQUENCES = 32
+const CHUNK_TOKENS = 8192
 /** Where nothing is known yet: a mid-sized model on one current GPU. */
 const FIRST_GUESS = {
   prefillBaseMs: 0,
@@ -94,6 +99,7 @@ const KEYS = [
   'maxSequences',
   'count',
   'mode',
+  'chunkTokens',
   'role',
   'priority',
 ]
@@ -252,8 +258,17 @@ export class Instances {
       wrong(`a whole number from 1 to ${LIMITS.instances}`, 'count', count)
     if (count !== undefined && count !== 1 && (instance.id !== undefined || instance.url !== undefined))
       problems.add('ERR_LAXITY_FIELD', 'Expected no `count` beside an `id` or a `url`', `${where}.count`)
-    if (instance.mode !== undefined && instance.mode !== 'prefill-first')
-      wrong('"prefill-first"', 'mode', instance.mode)
+    const { mode, chunkTokens } = instance
+    if (mode !== undefined && mode !== 'prefill-first' && mode !== 'chunked')
+      wrong('"prefill-first" or "chunked"', 'mode', mode)
+    if (chunkTokens !== undefined && !isWhole(chunkTokens, 1, LIMITS.chunkTokens))
+      wrong(`a whole number from 1 to ${LIMITS.chunkTokens}`, 'chunkTokens', chunkTokens)
+    else if (chunkTokens !== undefined && modeOf(instance) !== 'chunked')
+      problems.add(
+        'ERR_LAXITY_FIELD',
+        'Expected `chunkTokens` only with mode "chunked"',
+        `${where}.chunkTokens`,
+      )
     if (instance.role !== undefined && instance.role !== 'unified')
       wrong('"unified": prefill and decode instances are not supported yet', 'role', instance.role)
     if (adapters !== undefined && !(Array.isArray(adapters) && adapters.every(isText)))
@@ -286,13 +301,15 @@ export class Instances {
     for (const name of instance.adapters ?? []) adapters |= this.#adapter(name, model, where, problems)
     if (problems.count > 0) return undefined
     const { latency, kvTokens, maxSequences } = resolved
+    const chunked = modeOf(instance) === 'chunked'
+    const chunkTokens = chunked ? (instance.chunkTokens ?? CHUNK_TOKENS) : 0
     const entry: InstanceEntry = {
       slot: old?.slot ?? this.list.length,
       id,
       url: instance.url,
       priority: instance.priority,
       given: { ...instance, id, count: undefined },
-      spec: { mode: 0, model, latency, maxSequences, kvTokens, adapters },
+      spec: { mode: chunked ? 1 : 0, model, latency, maxSequences, chunkTokens, kvTokens, adapters },
     }
     this.list[entry.slot] = entry
     this.#bySlot.set(id, entry)
@@ -407,6 +424,11 @@ export class Instances {
     }
     return 1n << BigInt(known.adapter - 1)
   }
+}
+
+/** Nothing is known of an engine whose speed is learned: it is taken to be chunked, as most are. */
+function modeOf({ mode, gpu, latency }: LiveInstance): string {
+  return mode ?? (gpu === undefined && latency === undefined ? 'chunked' : 'prefill-first')
 }
 
 function checkLatency(latency: unknown, where: string, problems: Problems): void {

@@ -180,7 +180,8 @@ describe('the live log', () => {
     const log = join(folder, 'plain.jsonl')
     const { scheduler } = virtual({ log })
     const workflow = scheduler.workflow({ id: 'chat', tenant: 'acme' })
-    ;(await workflow.call({ id: 'first', stage: 'plan', promptTokens: 10 })).done()
+    const cachedTokens = { m1: 4, m0: 3 }
+    ;(await workflow.call({ id: 'first', stage: 'plan', promptTokens: 10, cachedTokens })).done()
     await scheduler.close()
     const lines = (await readFile(log, 'utf8'))
       .trim()
@@ -189,5 +190,12 @@ describe('the live log', () => {
     assert.equal(lines[0].laxity, 'log')
     const reveal = lines.find(({ kind }) => kind === 'reveal')
     assert.deepEqual([reveal.id, reveal.stageName, reveal.promptTokens], ['first', 'plan', 10])
+    const caches = [0, 1].map((i) =>
+      [`cachedOn${i}`, `cachedTokens${i}`, `cachedLoadUs${i}`].map((f) => reveal[f]),
+    )
+    assert.deepEqual(caches.sort(), [
+      [0, 3, 0],
+      [1, 4, 0],
+    ])
   })
 })

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { native } from '../../lib/native.ts'
+import type { Lease } from '../../lib/scheduler/lease.ts'
 import { Scheduler } from '../../lib/scheduler/scheduler.ts'
 import { assertEmpty, code, instances, LATENCY, serve, virtual, watch } from '../support/live.ts'
 
@@ -263,6 +265,50 @@ describe('the live scheduler', () => {
     workflow.end()
     assertEmpty(scheduler)
   })
+
+  it('switches between all orders and placements: what only some of them keep is derived anew', async () => {
+    for (const mode of ['prefill-first', 'chunked'] as const) {
+      const { clock, scheduler } = virtual({
+        cluster: instances(3, { maxSequences: 2, mode }),
+        lookahead: 1,
+        parameters: { keepHorizons: 1, hopeless: 1, ageingMs: 400 },
+      })
+      const waiting: ReturnType<typeof watch<Lease>>[] = []
+      const finish = (count: number) => {
+        const open = waiting.filter(({ value }) => value !== undefined && !value.closed)
+        for (const { value } of open.slice(0, count)) value!.done({ outputTokens: 7 })
+      }
+      const workflows = Array.from({ length: 4 }, (_, w) =>
+        scheduler.workflow({ tenant: `t${w % 2}`, sloMs: w === 3 ? 30 : 60_000 }),
+      )
+      let n = 0
+      for (const order of native.orders) {
+        for (const placement of native.placements) {
+          scheduler.setPolicy({ order, placement })
+          assert.ok(scheduler.audit(), `${order} x ${placement}`)
+          for (const workflow of workflows) {
+            n += 1
+            waiting.push(
+              watch(workflow.call({ promptTokens: 10 + ((n * 37) % 400), outputTokens: 5, parents: [] })),
+            )
+          }
+          await clock.advance(7)
+          finish(3)
+          assert.ok(scheduler.audit(), `${order} x ${placement}`)
+          for (const { id } of scheduler.snapshot().instances) scheduler.queue(id)
+          await clock.advance(5)
+          finish(1)
+        }
+      }
+      while (waiting.some(({ value }) => value === undefined || !value.closed)) {
+        finish(10)
+        await clock.advance(1)
+        assert.ok(scheduler.audit())
+      }
+      for (const workflow of workflows) workflow.end()
+      assertEmpty(scheduler)
+    }
+  }).timeout(120_000)
 
   it('drains on close, then cancels; asyncDispose closes', async () => {
     const { clock, scheduler } = virtual()
