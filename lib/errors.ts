@@ -17,6 +17,14 @@ export type ErrorCode =
   | 'ERR_LAXITY_ABORTED' // the caller's AbortSignal
   | 'ERR_LAXITY_MEMORY' // a model whose weights leave no room for KV on the GPUs given
   | 'ERR_LAXITY_RANGE' // beyond what was measured, without leave to extrapolate
+  | 'ERR_LAXITY_UNKNOWN' // an instance, workflow or call that is not there
+  | 'ERR_LAXITY_CLOSED' // a scheduler or workflow that has ended
+  | 'ERR_LAXITY_STATE' // a request that does not fit the state of its call, lease or instance
+  | 'ERR_LAXITY_NO_INSTANCE' // no instance serves the model
+  | 'ERR_LAXITY_QUEUE_FULL' // too many calls wait: try again after `retryAfterMs`
+  | 'ERR_LAXITY_QUEUE_TIMEOUT' // waited too long for a lease
+  | 'ERR_LAXITY_DEADLINE' // would miss its deadline even on an idle instance
+  | 'ERR_LAXITY_LOST' // a lease that gave no sign of life, or whose instance was lost
   | 'ERR_LAXITY_NATIVE' // a status of the core that names no better code
 
 /**

@@ -1,5 +1,6 @@
-/** Scheduling for agentic LLM serving: simulate a cluster, tune its dispatch, read and write traces. */
+/** Scheduling for agentic LLM serving: schedule live calls, simulate a cluster, tune its dispatch, read and write traces. */
 
+export { createHandler, type HandlerOptions } from './adapters/handler.ts'
 export type {
   ClusterConfig,
   ConstantLatency,
@@ -22,12 +23,26 @@ export type {
   TransferOptions,
 } from './model/estimate.ts'
 export type { Arrivals, Binding, Feedback, Knowledge, RateStep } from './native.ts'
+export { type Clock, ManualClock, systemClock } from './scheduler/clock.ts'
+export { type Identity, type IdentityOptions, identify } from './scheduler/identity.ts'
+export type { EnginePriority, LiveCluster, LiveInstance } from './scheduler/instances.ts'
+export type { Lease, LeaseReason } from './scheduler/lease.ts'
+export type { Metric } from './scheduler/metrics.ts'
+export type { SchedulerOptions } from './scheduler/options.ts'
+export { classify, type Outcome, type OutcomeClass, retryAfterMs } from './scheduler/outcome.ts'
 export type {
   PlacementCall,
   PlacementCandidate,
   PlacementFunction,
   PlacementView,
 } from './scheduler/placement.ts'
+export type { CallEstimate, Candidate, Receipt } from './scheduler/receipt.ts'
+export { RejectionError } from './scheduler/rejection.ts'
+export { Scheduler, type SchedulerEvents } from './scheduler/scheduler.ts'
+export { sharedScheduler } from './scheduler/singleton.ts'
+export type { InstanceSnapshot, Snapshot } from './scheduler/snapshot.ts'
+export { parseTelemetry, type TelemetrySample } from './scheduler/telemetry.ts'
+export type { CallOptions, Workflow, WorkflowOptions } from './scheduler/workflow.ts'
 export type { Progress, SimulateOptions } from './simulator/options.ts'
 export type { Policy } from './simulator/policies.ts'
 export type { PredictionErrorOptions } from './simulator/prediction-error.ts'

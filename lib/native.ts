@@ -18,7 +18,12 @@ export interface NativeAddon {
 
   Trace: new (columns: TraceColumns) => NativeTrace
   Simulator: new (trace: NativeTrace, cluster: NativeCluster) => NativeSimulator
-  Scheduler: new (config: NativeSchedulerConfig, ring: Uint8Array) => NativeScheduler
+  /** `out`: what the last `decide` gave: header (decisions, refusals, freed: u32 each, pad, nextWake ns: f64), decisions. */
+  Scheduler: new (
+    config: NativeSchedulerConfig,
+    ring: Uint8Array,
+    out?: Uint8Array,
+  ) => NativeScheduler
   readonly eventLayout: EventLayout
 
   /** One latency model of any kind, by columns: what the simulator uses. */
@@ -403,6 +408,25 @@ export interface NativeScheduler {
   applyLog(records: Uint8Array): { decisions: number; firstMismatch: number }
   /** Derives the ledger again from the calls and compares (tests). */
   audit(): boolean
+  /** Workflow slots whose records were freed by the last `decide`. */
+  readonly freed: Uint32Array
+  setLogging(on: boolean): void
+  /** The records logged since the last call. */
+  takeLog(): Uint8Array
+  /** 18 columns per instance (`lib/scheduler/snapshot.ts`); returns the number of instances. */
+  instances(out: Float64Array): number
+  /** now ms, leases granted, live workflows, calls ready without a lease, retries refused, retry tokens */
+  totals(out: Float64Array): void
+  /** 19 columns of a call; returns a status. */
+  callInfo(slot: number, generation: number, out: Float64Array): number
+  /** H of an open workflow. */
+  horizonMs(workflow: number): number
+  /** Waiting calls in pick order: slot, generation, key each. */
+  queue(instance: number): Float64Array
+  /** A reveal's record → status, chosen instance or −1, then instance, prefill, exec, projected finish (ms) each. */
+  preview(record: Uint8Array): Float64Array
+  /** observations, mean, high, observed calls, their tokens, summed absolute error, calls above the high */
+  lengths(template: number, stage: number, out: Float64Array): void
 }
 
 export interface EventField {

@@ -18,11 +18,13 @@ export interface EventLog {
   header: LogHeader
   /** Records of 128 bytes: events, decide marks, decisions. */
   records: Uint8Array
+  /** The last line was cut off: the process that wrote it was killed. It is left out. */
+  truncated?: boolean
 }
 
 export const LOG_VERSION = 1
 
-function plain(_: string, value: unknown): unknown {
+export function plain(_: string, value: unknown): unknown {
   if (value instanceof Float64Array) return Array.from(value)
   // Beyond 2^53 ns (104 days) JSON numbers are not exact.
   return typeof value === 'bigint' ? value.toString() : value
@@ -63,11 +65,21 @@ export async function readLog(path: string): Promise<EventLog> {
     let bytes = new Uint8Array(1 << 16)
     let used = 0
     let number = 0
+    let torn: LaxityError | undefined
     const lines = createInterface({ input: file.createReadStream(), crlfDelay: Number.POSITIVE_INFINITY })
     for await (const line of lines) {
       number += 1
       const place = `${path}:${number}`
-      const object = parse(line, place)
+      if (torn !== undefined) throw torn
+      let object: Record<string, unknown>
+      try {
+        object = parse(line, place)
+      } catch (error) {
+        // Only the last line may be torn, and only where a living process wrote it.
+        if (header === undefined || !('live' in header)) throw error
+        torn = error as LaxityError
+        continue
+      }
       if (header === undefined) {
         header = readHeader(object, place)
         continue
@@ -82,7 +94,7 @@ export async function readLog(path: string): Promise<EventLog> {
       used += RECORD_BYTES
     }
     if (header === undefined) throw new LaxityError('ERR_LAXITY_EMPTY', 'The log is empty', path)
-    return { header, records: bytes.subarray(0, used) }
+    return { header, records: bytes.subarray(0, used), ...(torn !== undefined && { truncated: true }) }
   } catch (cause) {
     if (cause instanceof LaxityError) throw cause
     throw new LaxityError('ERR_LAXITY_FILE', `Cannot read the log: ${(cause as Error).message}`, path, {
@@ -135,5 +147,6 @@ function readHeader(object: Record<string, unknown>, place: string): LogHeader {
           }
         : latency,
   )
-  return { run, cluster: { ...cluster, latencies }, trace }
+  const read = { run, cluster: { ...cluster, latencies }, trace }
+  return 'live' in object ? ({ ...read, live: object.live } as LogHeader) : read
 }

@@ -26,7 +26,12 @@ const T_OFFSET = 0
 const KIND_OFFSET = 8
 
 /** Fields that logs and callers may leave out. */
-const DEFAULTS: Readonly<Record<string, Integer>> = { cachedLoadUs0: 0, cachedLoadUs1: 0 }
+const DEFAULTS: Readonly<Record<string, Integer>> = {
+  adapter: 0,
+  adapters: 0,
+  cachedLoadUs0: 0,
+  cachedLoadUs1: 0,
+}
 
 export const RECORD_BYTES = layout.recordBytes
 

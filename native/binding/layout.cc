@@ -87,7 +87,8 @@ Napi::Object eventLayout(Napi::Env env) {
       .field<std::uint16_t>("decodeShare", offsetof(InstanceEvent, spec.decodeShare))
       .field<std::uint32_t>("maxSequences", offsetof(InstanceEvent, spec.maxSequences))
       .field<std::uint32_t>("chunkTokens", offsetof(InstanceEvent, spec.chunkTokens))
-      .field<std::int64_t>("kvTokens", offsetof(InstanceEvent, spec.kvTokens));
+      .field<std::int64_t>("kvTokens", offsetof(InstanceEvent, spec.kvTokens))
+      .field<std::uint64_t>("adapters", offsetof(InstanceEvent, spec.adapters));
   Kind(kinds, "firstToken", EventKind::kFirstToken).attempt(0);
   Kind(kinds, "progress", EventKind::kProgress).attempt(0).LAXITY_FIELD(Progress, tokens);
   Kind(kinds, "transferDone", EventKind::kTransferDone).attempt(0);
@@ -122,6 +123,7 @@ Napi::Object eventLayout(Napi::Env env) {
       .LAXITY_FIELD(Reveal, toolPending)
       .LAXITY_FIELD(Reveal, silent)
       .LAXITY_FIELD(Reveal, parentCount)
+      .LAXITY_FIELD(Reveal, adapter)
       .LAXITY_FIELD(Reveal, promptTokens)
       .LAXITY_FIELD(Reveal, predictedTokens)
       .LAXITY_FIELD(Reveal, predictedHigh)
@@ -146,6 +148,24 @@ Napi::Object eventLayout(Napi::Env env) {
       .LAXITY_FIELD(Capacity, prefillFree)
       .LAXITY_FIELD(Capacity, exact);
   Kind(kinds, "timer", EventKind::kTimer);
+  Kind(kinds, "setLatency", EventKind::kSetLatency)
+      .LAXITY_FIELD(SetLatency, latency)
+      .LAXITY_FIELD(SetLatency, learned)
+      .LAXITY_FIELD(SetLatency, prefillBaseMs)
+      .LAXITY_FIELD(SetLatency, prefillPerTokenMs)
+      .LAXITY_FIELD(SetLatency, decodeBaseMs)
+      .LAXITY_FIELD(SetLatency, decodePerSequenceMs)
+      .LAXITY_FIELD(SetLatency, decodePerContextMs);
+  Kind(kinds, "telemetry", EventKind::kTelemetry)
+      .LAXITY_FIELD(Telemetry, instance)
+      .LAXITY_FIELD(Telemetry, present)
+      .LAXITY_FIELD(Telemetry, waiting)
+      .LAXITY_FIELD(Telemetry, running)
+      .LAXITY_FIELD(Telemetry, kvUsage);
+  Kind(kinds, "setPolicy", EventKind::kSetPolicy)
+      .LAXITY_FIELD(SetPolicy, order)
+      .LAXITY_FIELD(SetPolicy, placement)
+      .LAXITY_FIELD(SetPolicy, binding);
   Kind(kinds, "decide", EventKind::kDecide)
       .field<std::uint32_t>("count", offsetof(EventHeader, count) - offsetof(EventRecord, bytes));
   Kind(kinds, "decision", EventKind::kDecision)

@@ -1,5 +1,6 @@
 #include "binding/scheduler_wrap.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "binding/convert.h"
@@ -7,12 +8,43 @@
 #include "simulator/driver.h"
 
 namespace laxity::binding {
+namespace {
+
+/// In front of the decisions in the array bound for them.
+struct OutHeader {
+  std::uint32_t decisions;
+  std::uint32_t refusals;
+  std::uint32_t freed;
+  std::uint32_t reserved;
+  double nextWake;  ///< ns, -1 = never
+};
+static_assert(sizeof(OutHeader) == 24);
+
+constexpr std::size_t kInstanceColumns = 18;
+constexpr std::size_t kCallColumns = 19;
+
+bool floats(const Napi::CallbackInfo& info, std::size_t i, Column* out) {
+  napi_typedarray_type type;
+  return info[i].IsTypedArray() &&
+         napi_get_typedarray_info(info.Env(), info[i], &type, &out->length, &out->data, nullptr, nullptr) ==
+             napi_ok &&
+         type == napi_float64_array;
+}
+
+}  // namespace
 
 Napi::Function SchedulerWrap::define(Napi::Env env) {
   return DefineClass(
       env, "Scheduler",
       {InstanceMethod<&SchedulerWrap::decide>("decide"), InstanceMethod<&SchedulerWrap::applyLog>("applyLog"),
        InstanceMethod<&SchedulerWrap::audit>("audit"),
+       InstanceMethod<&SchedulerWrap::setLogging>("setLogging"),
+       InstanceMethod<&SchedulerWrap::takeLog>("takeLog"),
+       InstanceMethod<&SchedulerWrap::instances>("instances"),
+       InstanceMethod<&SchedulerWrap::totals>("totals"), InstanceMethod<&SchedulerWrap::callInfo>("callInfo"),
+       InstanceMethod<&SchedulerWrap::queue>("queue"), InstanceMethod<&SchedulerWrap::preview>("preview"),
+       InstanceMethod<&SchedulerWrap::lengths>("lengths"), InstanceAccessor<&SchedulerWrap::freed>("freed"),
+       InstanceMethod<&SchedulerWrap::horizonMs>("horizonMs"),
        InstanceAccessor<&SchedulerWrap::decisions>("decisions"),
        InstanceAccessor<&SchedulerWrap::refusals>("refusals"),
        InstanceAccessor<&SchedulerWrap::placementFailure>("placementFailure"),
@@ -49,7 +81,19 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   ring_ = static_cast<unsigned char*>(data);
   capacity_ = static_cast<std::uint32_t>(length / sizeof(EventRecord) - 1);
   ringReference_ = Napi::Persistent(info[1].As<Napi::Object>());
+  if (info[2].IsTypedArray()) {
+    if (napi_get_typedarray_info(env, info[2], &type, &length, &data, nullptr, nullptr) != napi_ok ||
+        type != napi_uint8_array || length < sizeof(OutHeader) ||
+        reinterpret_cast<std::uintptr_t>(data) % 8 != 0) {
+      fail(env, "Expected a Uint8Array with room for what decide gives");
+      return;
+    }
+    out_ = static_cast<unsigned char*>(data);
+    outBytes_ = length;
+    outReference_ = Napi::Persistent(info[2].As<Napi::Object>());
+  }
   scheduler_ = std::make_unique<Scheduler>(schedulerConfig(cluster, policy));
+  scheduler_->setFreed(&freed_);
 }
 
 /// Throws and returns true inside a placement that this very scheduler has called.
@@ -79,8 +123,10 @@ Napi::Value SchedulerWrap::decide(const Napi::CallbackInfo& info) {
     batch_[i].header.count = drained + i;  // the record's number, for refusals
   }
   std::memcpy(ring_ + 4, &written, 4);
-  sortBatch(batch_);
+  // An event written later in the same turn may belong in front.
+  if (count > 1) sortBatch(batch_);
   refusals_.clear();
+  freed_.clear();
   Nanos t = scheduler_->now();
   for (const EventRecord& record : batch_) {
     const Status status = scheduler_->apply(record);
@@ -95,15 +141,25 @@ Napi::Value SchedulerWrap::decide(const Napi::CallbackInfo& info) {
   deciding_ = true;
   const auto made = scheduler_->decide(t);
   deciding_ = false;
-  publish(env, made);
+  publish(made);
   if (scheduler_->placementFailed()) return Napi::Number::New(env, -3);
   return Napi::Number::New(env, static_cast<double>(made.size()));
 }
 
-bool SchedulerWrap::publish(Napi::Env, std::span<const Decision> made) {
+void SchedulerWrap::publish(std::span<const Decision> made) {
   made_.resize(made.size_bytes());
   if (!made.empty()) std::memcpy(made_.data(), made.data(), made.size_bytes());
-  return true;
+  if (out_ == nullptr) return;
+  OutHeader header{};
+  header.decisions = static_cast<std::uint32_t>(made.size());
+  header.refusals = static_cast<std::uint32_t>(refusals_.size() / 2);
+  header.freed = static_cast<std::uint32_t>(freed_.size());
+  const Nanos wake = scheduler_->nextWake();
+  header.nextWake = wake == kNever ? -1 : static_cast<double>(wake);
+  std::memcpy(out_, &header, sizeof header);
+  const std::size_t fits =
+      std::min(made_.size(), (outBytes_ - sizeof header) / sizeof(Decision) * sizeof(Decision));
+  if (fits > 0) std::memcpy(out_ + sizeof header, made_.data(), fits);
 }
 
 /// Replays the records of a log without the ring: events are applied, every decide mark decides, and the
@@ -185,6 +241,196 @@ Napi::Value SchedulerWrap::nextWakeMs(const Napi::CallbackInfo& info) {
 Napi::Value SchedulerWrap::audit(const Napi::CallbackInfo& info) {
   if (reentered(info.Env())) return info.Env().Undefined();
   return Napi::Boolean::New(info.Env(), scheduler_ && scheduler_->audit());
+}
+
+Napi::Value SchedulerWrap::setLogging(const Napi::CallbackInfo& info) {
+  if (scheduler_) scheduler_->setLog(info[0].ToBoolean().Value() ? &log_ : nullptr);
+  return info.Env().Undefined();
+}
+
+/// The records since the last call, or an empty array.
+Napi::Value SchedulerWrap::takeLog(const Napi::CallbackInfo& info) {
+  const auto& records = log_.records();
+  Napi::Uint8Array out = Napi::Uint8Array::New(info.Env(), records.size() * sizeof(EventRecord));
+  if (!records.empty()) std::memcpy(out.Data(), records.data(), records.size() * sizeof(EventRecord));
+  log_.clear();
+  return out;
+}
+
+/// Writes kInstanceColumns numbers per instance, as far as they fit; returns the number of instances.
+Napi::Value SchedulerWrap::instances(const Napi::CallbackInfo& info) {
+  Column out;
+  if (!scheduler_ || !floats(info, 0, &out)) return Napi::Number::New(info.Env(), 0);
+  const Cluster& cluster = scheduler_->cluster();
+  const LiveState& live = scheduler_->live();
+  double* at = static_cast<double*>(out.data);
+  for (std::uint32_t m = 0; m < cluster.size() && (m + 1) * kInstanceColumns <= out.length; ++m) {
+    const Instance& i = cluster.at(m);
+    const Ledger& l = i.ledger;
+    const Breaker breaker = m < live.breakers.size() ? live.breakers[m] : Breaker{};
+    const Nanos now = scheduler_->now();
+    const DecodePiece piece = cluster.latency(i).piece(std::max(1u, l.leased), l.context);
+    const double columns[kInstanceColumns] = {static_cast<double>(i.condition),
+                                              i.masked ? 1.0 : 0.0,
+                                              static_cast<double>(breaker.state),
+                                              static_cast<double>(breaker.transitions),
+                                              static_cast<double>(l.assigned),
+                                              toMs(l.work),
+                                              static_cast<double>(l.leased),
+                                              static_cast<double>(l.reservedKv),
+                                              static_cast<double>(l.unprefilled),
+                                              toMs(l.unprefilledWork),
+                                              toMs(std::max<Nanos>(0, l.prefillsEnd - now)),
+                                              static_cast<double>(scheduler_->waiting(m)),
+                                              toMs(std::max<Nanos>(0, i.closedUntil - now)),
+                                              toMs(i.correction),
+                                              static_cast<double>(i.spec.maxSequences),
+                                              static_cast<double>(i.spec.kvTokens),
+                                              toMs(cluster.latency(i).prefill(1000, 0)) / 1000,
+                                              toMs(roundFine(piece.at(l.context)))};
+    at = std::copy(std::begin(columns), std::end(columns), at);
+  }
+  return Napi::Number::New(info.Env(), static_cast<double>(cluster.size()));
+}
+
+/// [now ms, leases granted, live workflows, calls ready without a lease, retries refused, retry tokens]
+Napi::Value SchedulerWrap::totals(const Napi::CallbackInfo& info) {
+  Column out;
+  if (!scheduler_ || !floats(info, 0, &out) || out.length < 6) return info.Env().Undefined();
+  const LiveState& live = scheduler_->live();
+  double* at = static_cast<double*>(out.data);
+  at[0] = toMs(scheduler_->now());
+  at[1] = static_cast<double>(scheduler_->leases());
+  at[2] = scheduler_->graph().liveWorkflows();
+  at[3] = live.queued.size();
+  at[4] = static_cast<double>(live.retriesRefused);
+  at[5] = live.retryTokens;
+  return info.Env().Undefined();
+}
+
+/// (slot, generation, out) -> status; writes kCallColumns numbers.
+Napi::Value SchedulerWrap::callInfo(const Napi::CallbackInfo& info) {
+  Column out;
+  if (!scheduler_ || !floats(info, 2, &out) || out.length < kCallColumns)
+    return Napi::Number::New(info.Env(), static_cast<int>(Status::kBadValue));
+  const laxity::Ref ref{info[0].ToNumber().Uint32Value(), info[1].ToNumber().Uint32Value()};
+  const Graph& graph = scheduler_->graph();
+  const Status found = graph.findCall(ref);
+  if (ok(found)) {
+    const Call& c = graph.call(ref.slot);
+    const Workflow& w = graph.workflow(c.workflow);
+    const bool waits = c.state == CallState::kWaiting;
+    const bool placed = c.instance != kNoSlot;
+    const double columns[kCallColumns] = {
+        static_cast<double>(c.state),
+        static_cast<double>(c.epoch),
+        placed ? static_cast<double>(c.instance) : -1,
+        toMs(c.revealedAt),
+        toMs(c.readyAt),
+        toMs(c.mean),
+        toMs(c.cost.prefill),
+        toMs(c.cost.exec),
+        toMs(c.budget),
+        waits ? scheduler_->keyOf(ref.slot) : 0,
+        placed ? toMs(scheduler_->projection(ref.slot)) : -1,
+        static_cast<double>(c.predictedTokens),
+        static_cast<double>(c.predictedHigh),
+        static_cast<double>(c.retries),
+        toMs(w.arrival),
+        toMs(w.deadline),
+        toMs(w.horizon),
+        c.demoted ? 1.0 : 0.0,
+        placed ? toMs(std::max<Nanos>(
+                     0, scheduler_->cluster().at(c.instance).ledger.prefillsEnd - scheduler_->now()))
+               : -1};
+    std::copy(std::begin(columns), std::end(columns), static_cast<double*>(out.data));
+  }
+  return Napi::Number::New(info.Env(), static_cast<int>(found));
+}
+
+/// Waiting calls of an instance in the order in which they would be picked: [slot, generation, key, ...].
+Napi::Value SchedulerWrap::queue(const Napi::CallbackInfo& info) {
+  const std::uint32_t m = info[0].ToNumber().Uint32Value();
+  if (!scheduler_ || !scheduler_->cluster().known(m)) return Napi::Float64Array::New(info.Env(), 0);
+  const auto slots = scheduler_->queueInOrder(m);
+  Napi::Float64Array out = Napi::Float64Array::New(info.Env(), slots.size() * 3);
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    out[i * 3] = slots[i];
+    out[i * 3 + 1] = scheduler_->graph().call(slots[i]).generation;
+    out[i * 3 + 2] = scheduler_->keyOf(slots[i]);
+  }
+  return out;
+}
+
+/// A reveal's record -> [status, chosen, then per candidate: instance, prefill ms, exec ms, projected finish
+/// ms].
+Napi::Value SchedulerWrap::preview(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  if (reentered(env)) return env.Undefined();
+  napi_typedarray_type type;
+  std::size_t length = 0;
+  void* data = nullptr;
+  if (!scheduler_ || !info[0].IsTypedArray() ||
+      napi_get_typedarray_info(env, info[0], &type, &length, &data, nullptr, nullptr) != napi_ok ||
+      type != napi_uint8_array || length != sizeof(EventRecord)) {
+    fail(env, "Expected one record");
+    return env.Undefined();
+  }
+  EventRecord record;
+  std::memcpy(&record, data, sizeof record);
+  std::uint32_t chosen = kNoSlot;
+  function_.reset();
+  deciding_ = true;
+  const Status status = record.header.kind == EventKind::kReveal
+                            ? scheduler_->preview(record.reveal, &candidates_, &chosen)
+                            : Status::kBadValue;
+  deciding_ = false;
+  Napi::Float64Array out = Napi::Float64Array::New(env, 2 + candidates_.size() * 4);
+  out[0] = static_cast<int>(status);
+  out[1] = chosen == kNoSlot ? -1.0 : static_cast<double>(chosen);
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    const Scheduler::Candidate& c = candidates_[i];
+    out[2 + i * 4] = c.instance;
+    out[3 + i * 4] = toMs(c.cost.prefill);
+    out[4 + i * 4] = toMs(c.cost.exec);
+    out[5 + i * 4] = toMs(c.delta);
+  }
+  return out;
+}
+
+/// (template, stage, out) -> [observations, mean, high, observed calls, their tokens, summed error, above the
+/// high]
+Napi::Value SchedulerWrap::lengths(const Napi::CallbackInfo& info) {
+  Column out;
+  if (!scheduler_ || !floats(info, 2, &out) || out.length < 7) return info.Env().Undefined();
+  const std::int32_t stages = info[0].ToNumber().Int32Value();
+  const auto stage = static_cast<std::uint16_t>(info[1].ToNumber().Uint32Value());
+  const LengthPredictor& lengths = scheduler_->live().lengths;
+  if (stages < -1 || stages > 32767) return info.Env().Undefined();
+  const LengthPrediction p = lengths.predict(stages, stage);
+  const LengthRecord e = lengths.error(stages, stage);
+  double* at = static_cast<double*>(out.data);
+  at[0] = lengths.observations(stages, stage);
+  at[1] = p.mean;
+  at[2] = p.high;
+  at[3] = static_cast<double>(e.observed);
+  at[4] = static_cast<double>(e.actual);
+  at[5] = static_cast<double>(e.absolute);
+  at[6] = static_cast<double>(e.aboveHigh);
+  return info.Env().Undefined();
+}
+
+/// H of an open workflow's slot, 0 where there is none.
+Napi::Value SchedulerWrap::horizonMs(const Napi::CallbackInfo& info) {
+  const std::uint32_t slot = info[0].ToNumber().Uint32Value();
+  const bool known = scheduler_ && slot < scheduler_->graph().workflowSlots();
+  return Napi::Number::New(info.Env(), known ? toMs(scheduler_->graph().workflow(slot).horizon) : 0);
+}
+
+Napi::Value SchedulerWrap::freed(const Napi::CallbackInfo& info) {
+  Napi::Uint32Array out = Napi::Uint32Array::New(info.Env(), freed_.size());
+  for (std::size_t i = 0; i < freed_.size(); ++i) out[i] = freed_[i];
+  return out;
 }
 
 }  // namespace laxity::binding

@@ -9,6 +9,7 @@
 
 #include "binding/napi_setup.h"
 #include "binding/placement_function.h"
+#include "scheduler/log.h"
 #include "scheduler/scheduler.h"
 
 namespace laxity::binding {
@@ -27,7 +28,17 @@ class SchedulerWrap : public Napi::ObjectWrap<SchedulerWrap> {
   Napi::Value audit(const Napi::CallbackInfo& info);
   Napi::Value placementFailure(const Napi::CallbackInfo& info);
   bool reentered(Napi::Env env) const;
-  bool publish(Napi::Env env, std::span<const Decision> made);
+  Napi::Value setLogging(const Napi::CallbackInfo& info);
+  Napi::Value takeLog(const Napi::CallbackInfo& info);
+  Napi::Value instances(const Napi::CallbackInfo& info);
+  Napi::Value totals(const Napi::CallbackInfo& info);
+  Napi::Value callInfo(const Napi::CallbackInfo& info);
+  Napi::Value queue(const Napi::CallbackInfo& info);
+  Napi::Value preview(const Napi::CallbackInfo& info);
+  Napi::Value lengths(const Napi::CallbackInfo& info);
+  Napi::Value freed(const Napi::CallbackInfo& info);
+  Napi::Value horizonMs(const Napi::CallbackInfo& info);
+  void publish(std::span<const Decision> made);
 
   PlacementFunction function_;
   bool deciding_ = false;  ///< a placement in JavaScript may try to come back in
@@ -38,6 +49,12 @@ class SchedulerWrap : public Napi::ObjectWrap<SchedulerWrap> {
   std::vector<EventRecord> batch_;
   std::vector<std::uint32_t> refusals_;  ///< pairs (record written, status)
   std::vector<unsigned char> made_;
+  std::vector<std::uint32_t> freed_;  ///< workflow slots since the last decide
+  EventLog log_;
+  Napi::ObjectReference outReference_;
+  unsigned char* out_ = nullptr;  ///< what the last decide gave: OutHeader, then decisions as far as they fit
+  std::size_t outBytes_ = 0;
+  std::vector<Scheduler::Candidate> candidates_;
 };
 
 }  // namespace laxity::binding

@@ -86,6 +86,30 @@ void Cluster::setCondition(std::uint32_t slot, Condition condition) {
   ++revision_;
 }
 
+void Cluster::balance(Load load) {
+  if (load_ == load) return;
+  load_ = load;
+  for (HardwareClass& k : classes_) reindex(k);
+}
+
+void Cluster::setMask(std::uint32_t slot, bool masked) {
+  Instance& m = instances_[slot];
+  if (m.masked == masked) return;
+  m.masked = masked;
+  reindex(classes_[m.hardwareClass]);
+  ++revision_;
+}
+
+Status Cluster::setLatency(std::uint32_t index, const LatencyModel& model) {
+  if (index > latencies_.size() || index > 0xffff) return Status::kSlotOutOfRange;
+  if (index == latencies_.size())
+    latencies_.push_back(model);
+  else
+    latencies_[index] = model;
+  ++revision_;
+  return Status::kOk;
+}
+
 std::uint32_t Cluster::classOf(const InstanceSpec& spec) {
   for (std::size_t k = 0; k < classes_.size(); ++k) {
     if (classes_[k].spec == spec) return static_cast<std::uint32_t>(k);

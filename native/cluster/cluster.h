@@ -34,6 +34,9 @@ class Cluster {
   /// Slots are dense; a removed slot may be added again, also with another specification.
   Status add(std::uint32_t slot, const InstanceSpec& spec);
   void setCondition(std::uint32_t slot, Condition condition);
+  void setMask(std::uint32_t slot, bool masked);
+  /// A new model at the end, or another one in the place of a known one.
+  Status setLatency(std::uint32_t index, const LatencyModel& model);
 
   std::size_t size() const { return instances_.size(); }
   bool known(std::uint32_t slot) const {
@@ -51,8 +54,8 @@ class Cluster {
   /// stale then.
   std::uint64_t revision() const { return revision_; }
 
-  /// Before the first add.
-  void balance(Load load) { load_ = load; }
+  /// What the classes' trees compare from now on.
+  void balance(Load load);
   Nanos load(const Instance& m) const {
     return load_ == Load::kWork ? m.ledger.work : Nanos{m.ledger.assigned};
   }

@@ -22,6 +22,7 @@ struct InstanceSpec {
   std::uint32_t maxSequences = 1;  ///< running at once, 1 .. kMaxSequences
   std::uint32_t chunkTokens = 0;   ///< chunked: token budget of an iteration
   std::int64_t kvTokens = 0;       ///< KV capacity, tokens, 1 .. kMaxKvTokens
+  std::uint64_t adapters = 0;      ///< bit a - 1: serves adapter a of its model
   friend bool operator==(const InstanceSpec&, const InstanceSpec&) = default;
 };
 
@@ -30,6 +31,7 @@ inline constexpr std::uint32_t kMaxChunkTokens = 1'000'000;
 inline constexpr std::uint16_t kDecodeShareUnit = 1000;  ///< decodeShare of full speed; shares lie below it
 inline constexpr std::int64_t kMaxKvTokens = 10'000'000'000;
 inline constexpr std::uint32_t kMaxInstances = 65'535;
+inline constexpr std::uint32_t kMaxAdapters = 64;
 
 enum class Condition : std::uint8_t {
   kAbsent = 0,
@@ -137,6 +139,8 @@ struct Instance {
   InstanceSpec spec;
   Condition condition = Condition::kAbsent;
   bool touched = false;  ///< its queue or ledger changed since it was last considered for a lease
+  bool masked =
+      false;  ///< up, but gets no new calls: open breaker, or a probe under way (scheduler/breaker.h)
   std::uint32_t hardwareClass = 0;
   std::uint32_t memberIndex = 0;       ///< position inside its class, by tie
   std::uint64_t tie = 0;               ///< perm[m]: ties go to the smaller (CONTRACT 7)
@@ -147,8 +151,9 @@ struct Instance {
   ExactCapacity exact;
   double utilisation = 0;  ///< decayed share of time in prefill, as of utilisationAt (policies 4.9)
   Nanos utilisationAt = 0;
+  Nanos correction = 0;  ///< part of ledger.work that no call stands for: penalties, load seen by telemetry
 
-  bool accepts() const { return condition == Condition::kUp; }
+  bool accepts() const { return condition == Condition::kUp && !masked; }
 };
 
 }  // namespace laxity

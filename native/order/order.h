@@ -11,7 +11,7 @@
 //   kNeedsHorizon  H_w(t) is kept for every workflow
 //   kNeedsDelta    the projection Delta (CONTRACT 10) is computed for the view
 //   key(view)      Nanos for static orders; for dynamic ones double, or any type with > and == (vtc.h). The
-//                  larger goes first.
+//                  larger goes first. A type of its own shows its first component to views: leading().
 // Ties are not its business: equal keys go by (arrival, workflow sequence, reveal sequence), which `rank`
 // encodes. Ageing (ageing.h) is laid over every order and is not its business either.
 //

@@ -25,6 +25,7 @@ struct QlmKey {
   std::int64_t group;   ///< minus the bucket, or minus the ready time of the group's first call
   std::int64_t bucket;  ///< minus the bucket
   Nanos ready;          ///< minus the ready time
+  std::int64_t leading() const { return group; }
   friend auto operator<=>(const QlmKey&, const QlmKey&) = default;
 };
 

@@ -40,7 +40,9 @@ class TenantCredits {
     backlogged_.set(tenant, kNever);
     lastLeft_ = tenant;
   }
+  /// Also of a tenant none of whose calls has waited here: its lease is older than this order.
   void charge(std::uint16_t tenant, std::int64_t units) {
+    grow(tenant);
     std::int64_t& counter = counters_[tenant];
     if (__builtin_add_overflow(counter, units, &counter) || counter > kMost) counter = kMost;
     if (waiting_[tenant] > 0) backlogged_.set(tenant, counter);

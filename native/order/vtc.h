@@ -31,6 +31,7 @@ namespace laxity {
 struct VtcKey {
   std::int64_t credit;  ///< minus the tenant's counter
   Nanos ready;          ///< minus the ready time
+  std::int64_t leading() const { return credit; }
   friend auto operator<=>(const VtcKey&, const VtcKey&) = default;
 };
 

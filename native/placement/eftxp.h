@@ -27,6 +27,7 @@ struct Eftxp {
   static constexpr const char* kName = "eftxp";
   static constexpr bool kSharedQueue = false;
   static constexpr bool kNeedsQueueAhead = true;
+  static constexpr bool kAheadIfContended = true;
 
   std::uint32_t choose(const PlacementView& view) {
     const double gamma = view.parameters[Parameter::kGamma];

@@ -59,6 +59,12 @@ Status Scheduler::apply(const EventRecord& record) {
       return capacity(t, record.capacity);
     case EventKind::kTimer:
       return timer(t);
+    case EventKind::kSetLatency:
+      return setLatency(t, record.setLatency);
+    case EventKind::kTelemetry:
+      return telemetry(t, record.telemetry);
+    case EventKind::kSetPolicy:
+      return setPolicy(t, record.setPolicy);
     case EventKind::kDecide:
     case EventKind::kDecision:
       break;
@@ -69,7 +75,18 @@ Status Scheduler::apply(const EventRecord& record) {
 void sortBatch(std::span<EventRecord> batch) {
   // Parents travel in front of their reveal, so both share its class.
   const auto rank = [](const EventRecord& r) {
-    return r.header.kind == EventKind::kMoreParents ? EventKind::kReveal : r.header.kind;
+    switch (r.header.kind) {
+      case EventKind::kMoreParents:
+        return EventKind::kReveal;
+      case EventKind::kSetLatency:
+        return EventKind::kInstance;
+      case EventKind::kTelemetry:
+        return EventKind::kCapacity;
+      case EventKind::kSetPolicy:
+        return EventKind::kSetParameter;
+      default:
+        return r.header.kind;
+    }
   };
   std::stable_sort(batch.begin(), batch.end(), [&](const EventRecord& a, const EventRecord& b) {
     return a.header.t != b.header.t ? a.header.t < b.header.t : rank(a) < rank(b);

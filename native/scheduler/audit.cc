@@ -8,6 +8,7 @@ bool Scheduler::audit() const {
   std::vector<Backlog> backlogs(cluster_.size());
   std::vector<std::uint32_t> waitingOf(waitingOf_.size(), 0);
   std::vector<std::size_t> waitingOn(queues_.size(), 0);
+  std::vector<WaitingSums> sums(waitingSums_.size());
   std::vector<std::size_t> waitingFor(shared_.size(), 0);
   std::vector<std::uint32_t> unfinished(graph_.workflowSlots(), 0);
   for (std::uint32_t slot = 0; slot < graph_.callSlots(); ++slot) {
@@ -25,6 +26,10 @@ bool Scheduler::audit() const {
         continue;
       }
       ++waitingOn[c.instance];
+      if (aheadIfContended_) {
+        sums[c.instance].prefill += c.cost.prefill;
+        sums[c.instance].kv += c.cost.kv;
+      }
       derived[c.instance].assign(c.cost);
       if (tracksBacklog_) {
         backlogs[c.instance].enter(c.cost);
@@ -42,6 +47,7 @@ bool Scheduler::audit() const {
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
     const Instance& i = cluster_.at(m);
     derived[m].prefillsEnd = i.ledger.prefillsEnd;  // a projection, not a sum
+    derived[m].work += i.correction;
     if (!(derived[m] == i.ledger) || queues_[m].size() != waitingOn[m]) return false;
     if (!(backlogs[m] == i.backlog)) return false;
     const HardwareClass& k = cluster_.classes()[i.hardwareClass];
@@ -58,7 +64,7 @@ bool Scheduler::audit() const {
   for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
     if (graph_.workflow(w).live && graph_.workflow(w).unfinished != unfinished[w]) return false;
   }
-  return true;
+  return sums == waitingSums_ && auditLive();
 }
 
 }  // namespace laxity

@@ -3,6 +3,7 @@
 
 #include "base/math.h"
 #include "order/ageing.h"
+#include "scheduler/call_key.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting_calls.h"
 #include "workflow/budget.h"
@@ -183,12 +184,12 @@ double Scheduler::beta(const StageTemplate* stages) const {
 // --- placement
 
 PlacementView Scheduler::placementView(const Call& c, std::uint32_t slot) const {
-  const StageTemplate* stages = templateOf(graph_.workflow(c.workflow));
+  const StageTemplate* stages = templateOf(workflowOf(c));
   return PlacementView{.call = c,
-                       .workflow = graph_.workflow(c.workflow),
+                       .workflow = workflowOf(c),
                        .cluster = cluster_,
                        .parameters = config_.parameters,
-                       .estimates = estimates(slot),
+                       .estimates = slot == kNoSlot ? previewed_.data() : estimates(slot),
                        .stageTemplate = stages,
                        .now = now_,
                        .beta = beta(stages),
@@ -205,8 +206,26 @@ std::uint32_t Scheduler::choose(const PlacementView& view) {
   return chosen;
 }
 
+/// A retry goes to another instance than the one that failed it, where there is one.
+std::uint32_t Scheduler::chooseElsewhere(std::uint32_t slot) {
+  const Call& c = graph_.call(slot);
+  const std::uint32_t avoid = live_.calls[slot].avoid;
+  bool other = false;
+  for (std::uint32_t m = 0; m < cluster_.size() && !other; ++m) {
+    const Instance& i = cluster_.at(m);
+    other = m != avoid && i.accepts() && estimates(slot)[i.hardwareClass].exec != kNever;
+  }
+  const bool mask = other && cluster_.at(avoid).accepts();
+  if (mask) cluster_.setMask(avoid, true);
+  const std::uint32_t chosen = choose(placementView(c, slot));
+  if (mask) cluster_.setMask(avoid, false);
+  if (chosen != kNoSlot) live_.calls[slot].avoid = kNoSlot;
+  return chosen;
+}
+
 void Scheduler::placeCall(std::uint32_t slot) {
   Call& c = graph_.call(slot);
+  if (rules_.any) liveQueued(slot);
   bool candidate = false;
   const auto& classes = cluster_.classes();
   for (std::size_t k = 0; k < classes.size() && !candidate; ++k) {
@@ -224,7 +243,11 @@ void Scheduler::placeCall(std::uint32_t slot) {
   const Workflow& w = graph_.workflow(c.workflow);
   if (needsBudget_) setBudget(c, w, restOf(w));
   if (config_.binding == Binding::kAtReveal) {
-    const std::uint32_t chosen = choose(placementView(c, slot));
+    std::uint32_t chosen = rules_.any ? probeFor(slot) : kNoSlot;
+    if (chosen == kNoSlot) {
+      chosen = rules_.any && live_.calls[slot].avoid != kNoSlot ? chooseElsewhere(slot)
+                                                                : choose(placementView(c, slot));
+    }
     if (chosen == kNoSlot) return;
     assign(slot, chosen);
     enqueue(slot);
@@ -239,8 +262,19 @@ void Scheduler::placeCall(std::uint32_t slot) {
 QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const PlacementView& view) {
   const Scheduler& s = *static_cast<const Scheduler*>(self);
   const Call& c = view.call;
-  const Estimate e = view.estimate(instance);
   QueueAhead sum;
+  const Instance& m = s.cluster_.at(instance);
+  if (s.aheadIfContended_ && m.spec.mode == EngineMode::kPrefillFirst) {
+    // While all that waits fits beside the leases, no position in the queue holds anything back, whatever
+    // the order, ageing or demotion would say: the calls ahead are a part of all that waits.
+    const WaitingSums& waiting = s.waitingSums_[instance];
+    const std::int64_t need = std::int64_t{c.promptTokens} + c.predictedTokens;
+    if (m.ledger.reservedKv + waiting.kv + need <= m.spec.kvTokens) {
+      sum.prefillAll = waiting.prefill;
+      return sum;
+    }
+  }
+  const Estimate e = view.estimate(instance);
   const auto add = [&](const HeapEntry& entry, bool ahead) {
     const CallCost& cost = s.graph_.call(entry.slot).cost;
     sum.prefillAll += cost.prefill;
@@ -253,15 +287,18 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
   };
   std::visit(
       [&](const auto& order) {
-        const OrderView mine{c,
-                             s.graph_.workflow(c.workflow),
-                             s.config_.parameters,
-                             s.now_,
-                             e.exec,
-                             s.needsDelta_ ? s.deltaOn(c, instance, e) : 0};
+        const OrderView mine{c,      s.workflowOf(c), s.config_.parameters,
+                             s.now_, e.exec,          s.needsDelta_ ? s.deltaOn(c, instance, e) : 0};
+        constexpr bool kDynamic = std::decay_t<decltype(order)>::kDynamic;
+        const auto keyOf = [&](const OrderView& v) {
+          if constexpr (kDynamic)
+            return callKey(order, v);
+          else
+            return v.call.demoted ? demotedKey(v.call) : order.key(v);
+        };
         const WaitingCalls waiting{s, s.queues_[instance]};
         if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
-        const auto key = order.key(mine);
+        const auto key = keyOf(mine);
         const bool late = s.ageing_ > 0 && overdue(c, s.now_, s.ageing_);
         for (const HeapEntry& entry : s.queues_[instance].entries()) {
           if (s.ageing_ > 0) {
@@ -272,8 +309,8 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
               continue;
             }
           }
-          if constexpr (std::decay_t<decltype(order)>::kDynamic) {
-            const auto other = order.key(s.orderView(s.graph_.call(entry.slot), instance));
+          if constexpr (kDynamic) {
+            const auto other = keyOf(s.orderView(s.graph_.call(entry.slot), instance));
             add(entry, other > key || (other == key && entry.rank < c.rank));
           } else {
             add(entry, entry.key > key || (entry.key == key && entry.rank < c.rank));
@@ -333,6 +370,7 @@ OrderView Scheduler::orderView(const Call& c, std::uint32_t instance) const {
 
 Nanos Scheduler::staticKey(const Call& c, std::uint32_t instance) const {
   if (dynamic_) return 0;
+  if (c.demoted) return demotedKey(c);
   return std::visit(
       [&](const auto& order) -> Nanos {
         if constexpr (std::decay_t<decltype(order)>::kDynamic)
@@ -358,10 +396,10 @@ std::uint32_t Scheduler::pick(const IndexedHeap& queue) const {
           const WaitingCalls waiting{*this, queue};
           if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
           const HeapEntry* best = nullptr;
-          decltype(order.key(std::declval<const OrderView&>())) bestKey{};
+          decltype(callKey(order, std::declval<const OrderView&>())) bestKey{};
           for (const HeapEntry& entry : queue.entries()) {
             const Call& c = graph_.call(entry.slot);
-            const auto key = order.key(orderView(c, c.instance));
+            const auto key = callKey(order, orderView(c, c.instance));
             if (best == nullptr || key > bestKey || (key == bestKey && entry.rank < best->rank)) {
               best = &entry;
               bestKey = key;
@@ -403,6 +441,10 @@ std::size_t Scheduler::waiting(std::uint32_t instance) const {
 void Scheduler::enqueue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   c.state = CallState::kWaiting;
+  if (aheadIfContended_ && c.instance != kNoSlot) {
+    waitingSums_[c.instance].prefill += c.cost.prefill;
+    waitingSums_[c.instance].kv += c.cost.kv;
+  }
   queueOf(c).push({staticKey(c, c.instance), c.rank, slot},
                   [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
   if (tracksBacklog_ && c.instance != kNoSlot) {
@@ -415,9 +457,15 @@ void Scheduler::dequeue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   queueOf(c).removeAt(c.heapPosition,
                       [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
-  if (tracksBacklog_ && c.instance != kNoSlot) {
-    cluster_.at(c.instance).backlog.leave(c.cost);
-    --waitingOf_[c.model];
+  if (c.instance != kNoSlot) {
+    if (aheadIfContended_) {
+      waitingSums_[c.instance].prefill -= c.cost.prefill;
+      waitingSums_[c.instance].kv -= c.cost.kv;
+    }
+    if (tracksBacklog_) {
+      cluster_.at(c.instance).backlog.leave(c.cost);
+      --waitingOf_[c.model];
+    }
   }
   if (c.instance != kNoSlot)
     touchQueue(c.instance);
@@ -441,13 +489,22 @@ void Scheduler::assign(std::uint32_t slot, std::uint32_t instance) {
   c.cost = {e.exec, e.prefill, kvNeed(c), context, c.sequences, tokens};
   m.ledger.assign(c.cost);
   cluster_.workChanged(instance);
+  if (rules_.any && wantsProbe(instance)) {
+    live_.breakers[instance].probe = slot;
+    updateMasks();
+  }
 }
 
 void Scheduler::unassign(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   cluster_.at(c.instance).ledger.unassign(c.cost);
   cluster_.workChanged(c.instance);
+  const std::uint32_t left = c.instance;
   c.instance = kNoSlot;
+  if (rules_.any && left < live_.breakers.size() && live_.breakers[left].probe == slot) {
+    live_.breakers[left].probe = kNoSlot;
+    updateMasks();
+  }
 }
 
 /// Leases an assigned call that has left its queue, and reserves for it in the same step.
@@ -478,6 +535,7 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
   c.nextLease = m.firstLease;
   if (m.firstLease != kNoSlot) graph_.call(m.firstLease).previousLease = slot;
   m.firstLease = slot;
+  if (rules_.any) liveGranted(slot);
   if (!c.streams) startTimer(m.ledger.prefillsEnd, {slot, c.generation, c.epoch});
 
   Decision d{};
@@ -487,6 +545,7 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
   d.call = graph_.ref(slot);
   d.instance = c.instance;
   d.decodeInstance = kNoSlot;
+  if (rules_.enginePriority) d.enginePriority = enginePriority(c);
   d.leaseNumber = leaseNumber_++;
   decisions_.push_back(d);
 }
@@ -494,6 +553,7 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
 void Scheduler::release(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   Instance& m = cluster_.at(c.instance);
+  if (rules_.any) liveReleased(slot);
   if (c.state == CallState::kPrefilling) {
     m.ledger.firstToken(c.cost, now_);
     if (tracksBacklog_) m.backlog.firstToken(c.cost);
@@ -510,7 +570,8 @@ void Scheduler::release(std::uint32_t slot) {
 
 bool Scheduler::hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences) const {
   const Instance& m = cluster_.at(instance);
-  if (!m.accepts() || m.closedUntil > now_) return false;
+  // A masked instance still serves the probe in its queue.
+  if (m.condition != Condition::kUp || m.closedUntil > now_) return false;
   const std::int64_t limit = classTerms_[m.hardwareClass].kvLimit;
   if (config_.feedback == Feedback::kBoundary) {
     return m.exact.prefillFree > 0 && sequences <= m.exact.sequencesFree &&
@@ -544,7 +605,7 @@ void Scheduler::leaseFromOwnQueues() {
   openInstances_.clear();
   collectOpen();  // by tie, whatever touched them in which order: leases are numbered
   serve(openInstances_);
-  if (config_.migrate) migrate();
+  if (migrates_) migrate();
 }
 
 /// Leases from each instance's own queue as long as it has credit for the most urgent call.
@@ -609,13 +670,18 @@ bool Scheduler::leaseFromShared(std::uint16_t model) {
   for (const std::uint32_t m : openInstances_) {
     const Instance& candidate = cluster_.at(m);
     if (candidate.spec.model != model || estimates(slot)[candidate.hardwareClass].exec == kNever) continue;
+    if (!candidate.accepts()) continue;
     if (hasCredit(m, need, c.sequences)) withCredit_.push_back(m);
   }
   if (withCredit_.empty()) return false;
-  PlacementView view = placementView(c, slot);
-  view.withCredit = &withCredit_;
-  const std::uint32_t chosen = choose(view);
-  if (chosen == kNoSlot) return false;
+  std::uint32_t chosen = rules_.any ? probeFor(slot) : kNoSlot;
+  if (chosen == kNoSlot || std::find(withCredit_.begin(), withCredit_.end(), chosen) == withCredit_.end()) {
+    if (rules_.any && withCredit_.size() > 1) std::erase(withCredit_, live_.calls[slot].avoid);
+    PlacementView view = placementView(c, slot);
+    view.withCredit = &withCredit_;
+    chosen = choose(view);
+    if (chosen == kNoSlot) return false;
+  }
   queue.removeAt(c.heapPosition,
                  [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
   const bool ahead = looksAhead(cluster_.at(chosen));

@@ -36,8 +36,11 @@ enum class EventKind : std::uint16_t {
   kPlanArrived,
   kCapacity,
   kTimer,
-  kDecide,    ///< log only: decide(t) was called here
-  kDecision,  ///< log only: one of its decisions, a check for replays
+  kDecide,      ///< log only: decide(t) was called here
+  kDecision,    ///< log only: one of its decisions, a check for replays
+  kSetLatency,  ///< at equal t: with kInstance, in front of it
+  kTelemetry,   ///< at equal t: with kCapacity
+  kSetPolicy,   ///< at equal t: with kSetParameter
 };
 
 /// An attempt of a call: events of an earlier epoch are stale.
@@ -77,9 +80,9 @@ struct Reveal {
   std::uint8_t toolPending;  ///< 1 = not ready before toolDone
   std::uint8_t silent;       ///< 1 = its first token cannot be seen (a non-streaming call)
   std::uint8_t parentCount;  ///< parents in this record
-  std::uint16_t reserved;
+  std::uint16_t adapter;     ///< 1 .. 64: only on instances that serve it; 0 = the model itself
   std::uint32_t promptTokens;
-  std::uint32_t predictedTokens;  ///< mean output
+  std::uint32_t predictedTokens;  ///< mean output; 0 = the predictor's, where it is on
   std::uint32_t predictedHigh;    ///< high quantile of the output
   CachedPrefix cached[2];
   Nanos remaining;  ///< declared remaining time after this call, -1 = none
@@ -149,6 +152,32 @@ struct SetParameter {
   double value;
 };
 
+/// A latency model by its constants: another one at the end of the list, or in the place of a known one.
+struct SetLatency {
+  std::uint32_t latency;
+  std::uint32_t learned;  ///< 1 = corrected by what is observed (speeds.h)
+  double prefillBaseMs;
+  double prefillPerTokenMs;
+  double decodeBaseMs;
+  double decodePerSequenceMs;
+  double decodePerContextMs;
+};
+
+/// What an engine says of itself; absent is not zero.
+struct Telemetry {
+  std::uint32_t instance;
+  std::uint32_t present;  ///< bits: 1 waiting, 2 running, 4 kvUsage
+  std::uint32_t waiting;
+  std::uint32_t running;
+  double kvUsage;  ///< 0 .. 1
+};
+
+struct SetPolicy {
+  std::uint16_t order;      ///< position in the registry
+  std::uint16_t placement;  ///< position in the registry
+  std::uint32_t binding;
+};
+
 struct EventHeader {
   Nanos t;
   EventKind kind;
@@ -165,9 +194,16 @@ enum class RejectReason : std::uint8_t {
   kQueueFull = 3,
   kQueueTimeout = 4,
   kDeadline = 5,
+  kLost = 6,  ///< of kRevoke: the lease gave no sign of life for its TTL
 };
 
-enum class LeaseReason : std::uint8_t { kNone = 0, kOnlyFeasible = 1, kBestScore = 2, kLookahead = 3 };
+enum class LeaseReason : std::uint8_t {
+  kNone = 0,
+  kOnlyFeasible = 1,
+  kBestScore = 2,
+  kLookahead = 3,
+  kProbe = 4
+};
 
 /// One decision (CONTRACT 4). `nextWake` is read from the scheduler.
 struct Decision {
@@ -202,6 +238,9 @@ struct EventRecord {
     Capacity capacity;
     InstanceEvent instance;
     SetParameter setParameter;
+    SetLatency setLatency;
+    Telemetry telemetry;
+    SetPolicy setPolicy;
     Decision decision;
     unsigned char bytes[112];
   };

@@ -12,6 +12,7 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
     const Status added = cluster_.add(e.instance, e.spec);
     if (!ok(added)) return added;
     if (queues_.size() < cluster_.size()) queues_.resize(cluster_.size());
+    if (waitingSums_.size() < cluster_.size()) waitingSums_.resize(cluster_.size());
     if (shared_.size() <= e.spec.model) shared_.resize(std::size_t{e.spec.model} + 1);
     if (waitingOf_.size() < shared_.size()) waitingOf_.resize(shared_.size(), 0);
   } else {
@@ -41,6 +42,9 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
       cluster_.setCondition(e.instance, Condition::kRemoved);
       break;
   }
+  if (e.change == InstanceChange::kAdd && e.instance < live_.breakers.size())
+    live_.breakers[e.instance] = Breaker{};
+  updateMasks();
   if (e.change == InstanceChange::kAdd || e.change == InstanceChange::kRemove) instancesChanged();
   if (!m.accepts()) requeueAll(e.instance);
   if (e.change == InstanceChange::kRemove) rejectStranded(m.spec.model);
@@ -78,6 +82,7 @@ void Scheduler::limitsChanged() {
     const std::vector<HeapEntry> waiting = queues_[m].entries();
     for (const HeapEntry& entry : waiting) {
       Call& c = graph_.call(entry.slot);
+      if (c.state != CallState::kWaiting || c.instance != m) continue;
       if (c.cost.kv <= kvRoom(cluster_.at(m).spec)) continue;
       dequeue(entry.slot);
       unassign(entry.slot);
@@ -97,6 +102,8 @@ void Scheduler::requeueAll(std::uint32_t instance) {
   std::sort(waiting.begin(), waiting.end(),
             [](const HeapEntry& a, const HeapEntry& b) { return a.rank < b.rank; });
   for (const HeapEntry& entry : waiting) {
+    // A probe that leaves changes masks, which may empty this queue in between.
+    if (graph_.call(entry.slot).state != CallState::kWaiting) continue;
     dequeue(entry.slot);
     unassign(entry.slot);
     graph_.call(entry.slot).state = CallState::kReady;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "order/ageing.h"
 #include "placement/finish.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting_calls.h"
@@ -49,6 +48,7 @@ bool Scheduler::bestMove(Move* best) {
     for (const HeapEntry& urgent : urgent_) {
       const std::uint32_t slot = urgent.slot;
       const Call& c = graph_.call(slot);
+      if (source < live_.breakers.size() && live_.breakers[source].probe == slot) continue;
       const PlacementView view = placementView(c, slot);
       double there = -1;  // computed where someone could take the call
       for (const std::uint32_t m : takers_) {
@@ -96,22 +96,8 @@ void Scheduler::mostUrgent(std::uint32_t instance, std::size_t count) {
           const WaitingCalls waiting{*this, queue};
           if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
         }
-        std::nth_element(urgent_.begin(), end, urgent_.end(), [&](const HeapEntry& a, const HeapEntry& b) {
-          const Call& first = graph_.call(a.slot);
-          const Call& second = graph_.call(b.slot);
-          if (ageing_ > 0) {
-            const bool late = overdue(first, now_, ageing_);
-            if (late != overdue(second, now_, ageing_)) return late;
-            if (late) return older(first, second);
-          }
-          if constexpr (std::decay_t<decltype(order)>::kDynamic) {
-            const auto key = order.key(orderView(first, instance));
-            const auto other = order.key(orderView(second, instance));
-            return key == other ? a.rank < b.rank : key > other;
-          } else {
-            return before(a, b);
-          }
-        });
+        std::nth_element(urgent_.begin(), end, urgent_.end(),
+                         [&](const HeapEntry& a, const HeapEntry& b) { return goesBefore(order, a, b); });
       },
       config_.order);
   urgent_.resize(count);

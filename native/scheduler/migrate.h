@@ -1,8 +1,8 @@
 // Re-assignment of waiting calls (policies 4.12, "late binding"; CONTRACT 7: off by default, at-reveal only).
 //
 // An instance that can admit takes a waiting call of another queue where that call would finish much sooner
-// here than there. Calls whose attempt has started never move. Part of every `decide` that considers an
-// instance, after all instances considered have leased from their own queues:
+// here than there. Calls whose attempt has started never move, nor does a breaker's probe. Part of every
+// `decide` that considers an instance, after all instances considered have leased from their own queues:
 //
 //   repeat
 //     takers      = instances that accept calls, have an empty queue and an open gate (boundary feedback: an

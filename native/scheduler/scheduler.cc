@@ -24,10 +24,16 @@ Scheduler::Scheduler(SchedulerConfig config, SchedulerMemory memory)
       cluster_(config_.latencies, config_.tieSeed),
       graph_(std::move(memory.graph)),
       estimates_(std::move(memory.estimates)),
-      queues_(std::move(memory.queues)) {
+      queues_(std::move(memory.queues)),
+      rules_(config_.parameters) {
   graph_.clear();
   estimates_.clear();
   for (IndexedHeap& queue : queues_) queue.clear();
+  policyChanged();
+  for (auto& entries : config_.templates) templates_.emplace_back(entries);
+}
+
+void Scheduler::policyChanged() {
   std::visit(
       [&](const auto& order) {
         using Type = std::decay_t<decltype(order)>;
@@ -42,18 +48,19 @@ Scheduler::Scheduler(SchedulerConfig config, SchedulerMemory memory)
       config_.order);
   reissues_ = needsBudget_ || countsWorkflows_ || (needsHorizon_ && !dynamic_);
   cacheParameters();
-  config_.migrate = config_.migrate && config_.binding == Binding::kAtReveal;
+  migrates_ = config_.migrate && config_.binding == Binding::kAtReveal;
   std::visit(
       [&](auto& placement) {
         using Type = std::decay_t<decltype(placement)>;
-        tracksUtilisation_ = kNeedsUtilisation<Type> || config_.migrate;
-        tracksBacklog_ = kNeedsBacklog<Type> || config_.migrate;
+        tracksUtilisation_ = kNeedsUtilisation<Type> || migrates_;
+        tracksBacklog_ = kNeedsBacklog<Type> || migrates_;
+        // The migration reads positions wherever a call could go.
+        aheadIfContended_ = kAheadIfContended<Type> && !migrates_;
         cluster_.balance(kBalancesCalls<Type> ? Load::kCalls : Load::kWork);
         if constexpr (requires { placement.seed(config_.placementSeed); })
           placement.seed(config_.placementSeed);
       },
       config_.placement);
-  for (auto& entries : config_.templates) templates_.emplace_back(entries);
 }
 
 Status Scheduler::findAttempt(const CallAttempt& a) const {
@@ -85,6 +92,7 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
       if (graph_.workflow(w).live) markDirty(w);
     }
   }
+  if (e.parameter >= static_cast<std::uint32_t>(Parameter::kQueueLimit)) liveRulesChanged();
   if (e.parameter == static_cast<std::uint32_t>(Parameter::kOvercommit)) limitsChanged();
   if (e.parameter == static_cast<std::uint32_t>(Parameter::kHorizonFactor)) {
     for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
@@ -149,6 +157,7 @@ Status Scheduler::updateWorkflow(Nanos t, const UpdateWorkflow& e) {
     w.deadline = e.deadline;
   }
   if (e.remaining != -1) w.remaining = e.remaining;
+  if (rules_.any) liveDeadline(e.workflow.slot);
   markDirty(e.workflow.slot);
   return Status::kOk;
 }
@@ -177,6 +186,17 @@ Status Scheduler::closeWorkflow(Nanos t, const CloseWorkflow& e) {
 Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents) {
   const Status found = graph_.find(e.workflow);
   if (!ok(found)) return found;
+  if (e.predictedTokens == 0 && rules_.predictLengths) {
+    // A high given with it is a cap: the caller's max_tokens.
+    const LengthPrediction p = live_.lengths.predict(graph_.workflow(e.workflow.slot).stageTemplate, e.stage);
+    const std::uint32_t cap =
+        e.predictedHigh > 0 ? e.predictedHigh : kMaxCallTokens / std::max<std::uint32_t>(1, e.sequences);
+    Reveal filled = e;
+    filled.predictedTokens = std::max(1u, std::min(p.mean, cap));
+    filled.predictedHigh = std::max(filled.predictedTokens, std::min(p.high, cap));
+    return reveal(t, filled, parents);
+  }
+  if (e.adapter > kMaxAdapters) return Status::kBadValue;
   if (e.promptTokens < 1 || e.promptTokens > kMaxCallTokens || e.predictedTokens < 1 ||
       e.predictedTokens > kMaxCallTokens || e.predictedHigh > kMaxCallTokens || e.sequences < 1) {
     return Status::kBadTokens;
@@ -203,6 +223,7 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   if (config_.callTies == CallTies::kRevealOrder) c.rank = revealNumber_++;
   c.stage = e.stage;
   c.model = e.model;
+  c.adapter = static_cast<std::uint8_t>(e.adapter);
   c.sequences = e.sequences;
   c.toolPending = e.toolPending != 0;
   c.streams = e.silent == 0;
@@ -214,6 +235,7 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   c.cached[1] = e.cached[1];
   c.hasCached = e.cached[0].instance != kNoSlot || e.cached[1].instance != kNoSlot;
   c.remaining = e.remaining;
+  if (rules_.any) liveRevealed(slot);
   const bool feasible = estimateCall(slot);
   meanSum_ += c.mean;
   ++meanCount_;
@@ -291,7 +313,11 @@ Status Scheduler::fromEngine(Nanos t, const CallAttempt& a) {
 Status Scheduler::firstToken(Nanos t, const CallEvent& e) {
   if (const Status status = fromEngine(t, e.attempt); !ok(status)) return status;
   if (EventRecord* r = tap(t, EventKind::kFirstToken)) r->call = e;
-  if (graph_.call(e.attempt.call.slot).state == CallState::kPrefilling) prefilled(e.attempt.call.slot);
+  if (graph_.call(e.attempt.call.slot).state == CallState::kPrefilling) {
+    if (rules_.any) livePrefilled(e.attempt.call.slot);
+    prefilled(e.attempt.call.slot);
+  }
+  if (rules_.any) liveSign(e.attempt.call.slot);
   return Status::kOk;
 }
 
@@ -299,6 +325,7 @@ Status Scheduler::progress(Nanos t, const Progress& e) {
   if (const Status status = fromEngine(t, e.attempt); !ok(status)) return status;
   if (EventRecord* r = tap(t, EventKind::kProgress)) r->progress = e;
   if (graph_.call(e.attempt.call.slot).state == CallState::kPrefilling) prefilled(e.attempt.call.slot);
+  if (rules_.any) liveSign(e.attempt.call.slot);
   return Status::kOk;
 }
 
@@ -318,6 +345,7 @@ Status Scheduler::finished(Nanos t, const Finished& e) {
   const std::uint32_t predicted = c.timedTokens;
   if (c.state == CallState::kPrefilling) prefilled(slot);
   if (e.outputTokens > 0) observe(CallStep::kServed, c, e.outputTokens);
+  if (rules_.any) outcomeOk(slot, e.outputTokens);
   end(slot, CallState::kDone);
   if (w.live && tracksHorizon(w)) {
     Nanos correction = 0;
@@ -371,10 +399,16 @@ Status Scheduler::failed(Nanos t, const Failed& e) {
   Call& c = graph_.call(slot);
   if (EventRecord* r = tap(t, EventKind::kFailed)) r->failed = e;
   const bool retryable =
-      e.failure != FailureClass::kClientError && e.clientBytes == 0 && c.retries < kMaxRetries;
+      e.failure != FailureClass::kClientError && e.clientBytes == 0 && c.retries < kMaxRetries && takeRetry();
   Instance& m = cluster_.at(c.instance);
-  if (e.retryAfter > 0) {
-    m.closedUntil = std::max(m.closedUntil, t + e.retryAfter);
+  if (rules_.any) {
+    live_.calls[slot].avoid = c.instance;
+    if (e.failure == FailureClass::kFault) outcomeFault(slot);
+  }
+  const Nanos pause =
+      e.retryAfter == 0 && e.failure == FailureClass::kBackpressure ? rules_.backpressure : e.retryAfter;
+  if (pause > 0) {
+    m.closedUntil = std::max(m.closedUntil, t + pause);
     startTimer(m.closedUntil, {kNoSlot, c.instance, 0});
   }
   if (retryable) {
@@ -429,13 +463,16 @@ std::uint32_t Scheduler::timedTokens(const Call& c) const {
 bool Scheduler::estimateCall(std::uint32_t slot) {
   if (estimates_.size() < (std::size_t{slot} + 1) * stride_)
     estimates_.resize((std::size_t{slot} + 1) * stride_);
-  Call& c = graph_.call(slot);
+  return estimateInto(graph_.call(slot), &estimates_[slot * stride_]);
+}
+
+bool Scheduler::estimateInto(Call& c, Estimate* out) const {
   const std::int64_t need = kvNeed(c);
-  Estimate* out = &estimates_[slot * stride_];
   ClusterMean mean;
   for (const ClassTerms& k : classTerms_) {
     Estimate& e = *out++;
-    if (k.model != c.model || need > k.kvRoom || c.sequences > k.maxSequences) {
+    if (k.model != c.model || need > k.kvRoom || c.sequences > k.maxSequences ||
+        (c.adapter != 0 && (k.adapters >> (c.adapter - 1) & 1) == 0)) {
       e = {0, kNever};
       continue;
     }
@@ -454,7 +491,7 @@ void Scheduler::cacheClasses() {
   classTerms_.clear();
   for (const HardwareClass& k : cluster_.classes()) {
     classTerms_.push_back({&cluster_.latency(k), kvLimit(k.spec), kvRoom(k.spec), k.spec.maxSequences,
-                           k.present, k.spec.model});
+                           k.present, k.spec.model, k.spec.adapters});
   }
 }
 
@@ -506,6 +543,7 @@ bool Scheduler::backToReady(std::uint32_t slot) {
   unassign(slot);
   ++c.epoch;
   c.state = CallState::kReady;
+  if (rules_.any) liveQueued(slot);
   observe(CallStep::kReturned, c);
   observe(CallStep::kReady, c);
   ready_.push_back(graph_.ref(slot));
@@ -523,6 +561,7 @@ void Scheduler::end(std::uint32_t slot, CallState state) {
     release(slot);
     unassign(slot);
   }
+  if (rules_.any) liveUnqueued(slot);
   // A call in ready_ or homeless_ stays listed there and is passed over: its state says that it is over.
   released_.clear();
   graph_.finish(slot, state, now_, &released_);
@@ -551,7 +590,7 @@ void Scheduler::settle(std::uint32_t workflow) {
   if (!w.live || w.open || w.unfinished > 0) return;
   if (countsWorkflows_) workflowFinished(w);
   horizons_.close(w);
-  graph_.freeIfOver(workflow);
+  if (graph_.freeIfOver(workflow) && freed_ != nullptr) freed_->push_back(workflow);
 }
 
 void Scheduler::reject(std::uint32_t slot, RejectReason reason) {
@@ -601,6 +640,10 @@ void Scheduler::fireTimers() {
     timers_.removeAt(0, [](std::uint32_t, std::uint32_t) {});
     const Timer timer = timerCalls_[index];
     freeTimers_.push_back(index);
+    if (timer.kind != TimerKind::kCall) {
+      fireLiveTimer(timer);
+      continue;
+    }
     if (timer.call == kNoSlot) {
       touch(timer.generation);
       continue;
@@ -609,6 +652,7 @@ void Scheduler::fireTimers() {
     const Call& c = graph_.call(timer.call);
     if (c.epoch == timer.epoch && c.state == CallState::kPrefilling) prefilled(timer.call);
   }
+  if (rules_.any) liveTimers();
 }
 
 }  // namespace laxity

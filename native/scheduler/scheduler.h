@@ -7,6 +7,7 @@
 // reserved in the same step.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "order/registry.h"
 #include "placement/registry.h"
 #include "scheduler/events.h"
+#include "scheduler/live.h"
 #include "scheduler/log.h"
 #include "scheduler/migrate.h"
 #include "workflow/graph.h"
@@ -91,6 +93,9 @@ class Scheduler {
   Status planArrived(Nanos t);
   Status capacity(Nanos t, const Capacity& e);
   Status timer(Nanos t);
+  Status setLatency(Nanos t, const SetLatency& e);
+  Status telemetry(Nanos t, const Telemetry& e);
+  Status setPolicy(Nanos t, const SetPolicy& e);
 
   /// Any of the above from its record (ring, log). kMoreParents are kept for the reveal that follows.
   Status apply(const EventRecord& record);
@@ -100,7 +105,8 @@ class Scheduler {
   /// First half of decide: keys and placements. Idempotent. A driver that reports boundaries calls it to
   /// learn which instances are touched; decide calls it otherwise.
   Status place(Nanos t) {
-    if (ready_.empty() && dirty_.empty() && homeless_.empty() && timers_.empty()) return advance(t);
+    if (ready_.empty() && dirty_.empty() && homeless_.empty() && timers_.empty() && !rules_.any)
+      return advance(t);
     return placeAll(t);
   }
 
@@ -109,6 +115,7 @@ class Scheduler {
     decisions_.clear();
     if (!ok(place(t))) return {};
     if (!rejected_.empty() || !touched_.empty()) decideAll();
+    if (rules_.any) enforceLimits(t);
     if (log_ != nullptr) logDecisions(t);
     return decisions_;
   }
@@ -118,7 +125,10 @@ class Scheduler {
   bool placementFailed() const { return placementFailed_; }
 
   /// When the scheduler wants a timer event; kNever without one.
-  Nanos nextWake() const { return timers_.empty() ? kNever : -timers_.top().key; }
+  Nanos nextWake() const {
+    const Nanos timer = timers_.empty() ? kNever : -timers_.top().key;
+    return rules_.any ? std::min(timer, liveWake()) : timer;
+  }
 
   /// Instances whose queue or ledger changed since they were last considered with credit, in order of the
   /// change.
@@ -140,6 +150,26 @@ class Scheduler {
   bool audit() const;
 
   void setLog(EventLog* log) { log_ = log; }
+  /// Slots of the workflows whose records were freed are appended there.
+  void setFreed(std::vector<std::uint32_t>* freed) { freed_ = freed; }
+  const SchedulerConfig& config() const { return config_; }
+  const LiveState& live() const { return live_; }
+  const Estimate* estimatesOf(std::uint32_t call) const { return estimates(call); }
+  Nanos projection(std::uint32_t call) const;
+  /// Waiting calls of the queue an instance draws from, in the order in which they would be picked now.
+  std::vector<std::uint32_t> queueInOrder(std::uint32_t instance) const;
+  /// The present order's key of a waiting call, for views: larger is more urgent. Of a key that is no number
+  /// its first component; -1e300 of a demoted call. Ageing is no part of it.
+  double keyOf(std::uint32_t call) const;
+  struct Candidate {
+    std::uint32_t instance;
+    Estimate cost;
+    Nanos delta;  ///< projected finish minus now, waiting calls not counted
+  };
+  /// What a call would meet if it were revealed and ready now. Changes nothing. The workflow may be unknown
+  /// (slot kNoSlot). Returns the instance that the placement would choose, kNoSlot where nothing can serve
+  /// it.
+  Status preview(const Reveal& e, std::vector<Candidate>* candidates, std::uint32_t* chosen);
 
  private:
   Status timeStatus(Nanos t) const {
@@ -159,8 +189,43 @@ class Scheduler {
   EventRecord* tap(Nanos t, EventKind kind) { return log_ == nullptr ? nullptr : &log_->add(t, kind); }
   void logReveal(Nanos t, const Reveal& e, std::span<const Ref> parents);
 
+  // what real engines need: admission.cc, breakers.cc
+  void liveRulesChanged();
+  void liveRevealed(std::uint32_t slot);
+  void liveQueued(std::uint32_t slot);
+  void liveUnqueued(std::uint32_t slot);
+  void liveGranted(std::uint32_t slot);
+  void liveSign(std::uint32_t slot);
+  void livePrefilled(std::uint32_t slot);
+  void liveReleased(std::uint32_t slot);
+  void liveDeadline(std::uint32_t workflow);
+  void liveTimers();
+  Nanos liveWake() const;
+  void watchHopeless(std::uint32_t slot);
+  void unwatchHopeless(std::uint32_t slot);
+  void demote(std::uint32_t slot, bool demoted);
+  void lose(std::uint32_t slot);
+  void enforceLimits(Nanos t);
+  bool auditLive() const;
+  Breaker& breakerOf(std::uint32_t instance);
+  bool wantsProbe(std::uint32_t instance) const;
+  std::uint32_t probeFor(std::uint32_t slot) const;
+  void updateMasks();
+  bool panics(std::uint16_t model) const;
+  void outcomeFault(std::uint32_t slot);
+  void outcomeOk(std::uint32_t slot, std::uint32_t outputTokens);
+  bool takeRetry();
+  void correct(std::uint32_t instance, Nanos work, Nanos until);
+  void addCorrection(std::uint32_t instance, Nanos work);
+  void policyChanged();
+  void rederive();
+
   // calls
   bool estimateCall(std::uint32_t slot);
+  bool estimateInto(Call& c, Estimate* out) const;
+  const Workflow& workflowOf(const Call& c) const {
+    return c.workflow == kNoSlot ? previewWorkflow_ : graph_.workflow(c.workflow);
+  }
   void reestimateAll();
   void loseLeases(std::uint32_t instance);
   void instancesChanged();
@@ -191,7 +256,7 @@ class Scheduler {
   bool nothingWaits(std::uint32_t instance) const {
     const std::uint16_t model = cluster_.at(instance).spec.model;
     if (config_.binding == Binding::kAtCredit) return shared_[model].empty();
-    return queues_[instance].empty() && (!config_.migrate || waitingOf_[model] == 0);
+    return queues_[instance].empty() && (!migrates_ || waitingOf_[model] == 0);
   }
   /// Without a waiting call there is nothing to consider; the one that comes next touches again.
   void touch(std::uint32_t instance) {
@@ -203,7 +268,7 @@ class Scheduler {
   /// A change of the queue alone matters only where a lease is thinkable: a full or prefilling instance is
   /// touched again by the very event that makes room.
   void touchQueue(std::uint32_t instance) {
-    if (config_.migrate) return touchSharers(cluster_.at(instance).spec.model);
+    if (migrates_) return touchSharers(cluster_.at(instance).spec.model);
     touchIfRoom(instance);
   }
   void touchIfRoom(std::uint32_t instance) {
@@ -240,6 +305,9 @@ class Scheduler {
   std::uint32_t pick(const IndexedHeap& queue) const;
   [[gnu::cold, gnu::noinline]] std::uint32_t oldestOverdue(const IndexedHeap& queue) const;
   struct WaitingCalls;  ///< what an order's `prepare` sees of a queue
+  /// Whether `a` is picked before `b` of the same queue, the order being prepared for it (waiting_calls.h).
+  template <class Type>
+  bool goesBefore(const Type& order, const HeapEntry& a, const HeapEntry& b) const;
   void reissueShared();
   void observe(CallStep step, Call& c, std::uint32_t tokens = 0) {
     if (observes_) observeAll(step, c, tokens);
@@ -269,13 +337,17 @@ class Scheduler {
   Nanos restOf(const Workflow& w) const;
   const StageTemplate* templateOf(const Workflow& w) const;
   void priceTemplates();
-  bool tracksHorizon(const Workflow& w) const { return needsHorizon_ || !w.hasDeadline; }
+  bool tracksHorizon(const Workflow& w) const {
+    return needsHorizon_ || !w.hasDeadline || rules_.keepHorizons;
+  }
   void horizonMoved(std::uint32_t workflow, Nanos before);
 
   // decide
   PlacementView placementView(const Call& c, std::uint32_t slot) const;
   std::uint32_t choose(const PlacementView& view);
   void placeCall(std::uint32_t slot);
+  std::uint32_t chooseElsewhere(std::uint32_t slot);
+  std::int32_t enginePriority(const Call& c) const;
   void leaseFromOwnQueues();
   void serve(std::span<const std::uint32_t> instances);
   void leaseFromSharedQueues();
@@ -288,12 +360,16 @@ class Scheduler {
   double projectedOn(const PlacementView& view, std::uint32_t instance) const;
   void mostUrgent(std::uint32_t instance, std::size_t count);
 
-  /// The assumed first token of an attempt, or (call = kNoSlot) the end of an instance's closedUntil.
+  enum class TimerKind : std::uint8_t { kCall, kBreaker, kCorrection, kTelemetry };
+  /// kCall: the assumed first token of an attempt, or (call = kNoSlot) the end of an instance's closedUntil.
+  /// Others: `call` is the instance or the correction.
   struct Timer {
     std::uint32_t call;
     std::uint32_t generation;  ///< of the call; the instance where there is none
     std::uint32_t epoch;
+    TimerKind kind = TimerKind::kCall;
   };
+  void fireLiveTimer(const Timer& timer);
   void startTimer(Nanos due, const Timer& timer);
   void fireTimers();
   static QueueAhead queueAhead(const void* self, std::uint32_t instance, const PlacementView& view);
@@ -311,7 +387,9 @@ class Scheduler {
   double budgetMargin_ = 0;
   bool tracksUtilisation_;
   bool tracksBacklog_;
+  bool migrates_;
   bool placementFailed_ = false;
+  bool aheadIfContended_;
 
   Cluster cluster_;
   Graph graph_;
@@ -328,6 +406,7 @@ class Scheduler {
     std::uint32_t maxSequences;
     std::uint32_t present;
     std::uint16_t model;
+    std::uint64_t adapters;
   };
   std::vector<ClassTerms> classTerms_;
 
@@ -336,7 +415,15 @@ class Scheduler {
   __int128_t meanSum_ = 0;           ///< of the calls revealed so far, for beta
   std::int64_t meanCount_ = 0;
 
-  std::vector<IndexedHeap> queues_;       ///< at-reveal: one per instance
+  std::vector<IndexedHeap> queues_;  ///< at-reveal: one per instance
+  /// Over the calls that wait in an instance's own queue; kept where the placement needs no more
+  /// (queueAhead).
+  struct WaitingSums {
+    Nanos prefill = 0;
+    std::int64_t kv = 0;
+    friend bool operator==(const WaitingSums&, const WaitingSums&) = default;
+  };
+  std::vector<WaitingSums> waitingSums_;
   std::vector<IndexedHeap> shared_;       ///< at-credit: one per model
   std::vector<std::uint32_t> waitingOf_;  ///< by model: calls in own queues; kept with the backlogs
   std::vector<Ref> ready_;                ///< to be placed, in event order
@@ -360,6 +447,12 @@ class Scheduler {
   std::vector<std::uint32_t> freeTimers_;
   std::uint64_t timerSequence_ = 0;
   EventLog* log_ = nullptr;
+
+  Workflow previewWorkflow_;         ///< scratch of preview: stands for a workflow that is not open
+  std::vector<Estimate> previewed_;  ///< scratch of preview
+  LiveRules rules_;
+  LiveState live_;
+  std::vector<std::uint32_t>* freed_ = nullptr;
 };
 
 }  // namespace laxity

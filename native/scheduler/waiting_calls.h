@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "order/ageing.h"
+#include "scheduler/call_key.h"
 #include "scheduler/scheduler.h"
 
 namespace laxity {
@@ -30,5 +32,23 @@ struct Scheduler::WaitingCalls {
     return std::max<std::int64_t>(1, sum);
   }
 };
+
+template <class Type>
+bool Scheduler::goesBefore(const Type& order, const HeapEntry& a, const HeapEntry& b) const {
+  const Call& first = graph_.call(a.slot);
+  const Call& second = graph_.call(b.slot);
+  if (ageing_ > 0) {
+    const bool late = overdue(first, now_, ageing_);
+    if (late != overdue(second, now_, ageing_)) return late;
+    if (late) return older(first, second);
+  }
+  if constexpr (Type::kDynamic) {
+    const auto key = callKey(order, orderView(first, first.instance));
+    const auto other = callKey(order, orderView(second, second.instance));
+    return key == other ? a.rank < b.rank : key > other;
+  } else {
+    return before(a, b);
+  }
+}
 
 }  // namespace laxity

@@ -89,6 +89,8 @@ void Driver::priceSlo() {
 }
 
 Status Driver::start() {
+  // The engines here never fall silent, and know no revocation.
+  if (options_.parameters[Parameter::kLeaseTtlMs] > 0) return Status::kUnsupported;
   engines_.resize(cluster_.instances.size());
   engineNext_.resize(engines_.size());
   for (std::uint32_t m = 0; m < engines_.size(); ++m) {

@@ -52,6 +52,8 @@ struct Call {
   std::uint16_t stage = 0;
   std::uint16_t model = 0;
   std::uint16_t sequences = 1;
+  std::uint8_t adapter = 0;  ///< 0 = the model itself
+  bool demoted = false;      ///< hopeless: behind every call that is not (scheduler/admission.cc)
   std::uint32_t workflow = kNoSlot;
   std::uint64_t rank = 0;  ///< (workflow sequence, reveal sequence): the tail of every tie (CONTRACT 7)
   std::uint32_t promptTokens = 0;     ///< to prefill; grows by what was generated before an eviction

@@ -36,6 +36,23 @@ enum class Parameter : std::uint16_t {
   kBucketMs,           ///< qlm: width of a deadline bucket (order/qlm.h)
   kMigrateMs,          ///< migration: a projected gain must exceed it (policies 4.12)
   kMigrateCandidates,  ///< migration: calls considered of each queue, the most urgent
+  kQueueLimit,         ///< ready calls without a lease, in all; 0 = no limit
+  kTenantQueueLimit,   ///< the same per tenant
+  kQueueTimeoutMs,     ///< longest wait of a ready call for a lease; 0 = none
+  kHopeless,           ///< calls that miss their deadline even on an idle instance: 0 run, 1 demote, 2 reject
+  kLeaseTtlMs,         ///< a lease without a sign of life for so long is lost; 0 = never
+  kBreakerFaults,      ///< faults in the window that open an instance's breaker; 0 = no breakers
+  kBreakerWindowMs,
+  kBreakerOpenMs,     ///< from open to half-open
+  kBreakerSuccesses,  ///< successes that close a half-open breaker
+  kPanicShare,        ///< fewer instances than this share accept calls: open breakers are passed over
+  kFaultPenaltyMs,    ///< a fault counts as at least so much outstanding work, for so long; 0 = no penalty
+  kBackpressureMs,    ///< pause after a refusal that names no time; 0 = none
+  kRetryBudget,       ///< retries per finished call; 0 = no bound but that of each call
+  kTelemetryMs,       ///< a sample is stale after so long; 0 = samples are ignored
+  kPredictLengths,    ///< 1 = learn output lengths per (template, stage)
+  kKeepHorizons,      ///< 1 = keep every horizon, so that the order can be switched while running
+  kEnginePriority,    ///< 1 = leases carry a priority for engines that sort by one
   kCount,
 };
 
@@ -58,6 +75,23 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"bucketMs", 10'000, 1e-3, 1e12},
     {"migrateMs", 500, 0, 1e9},
     {"migrateCandidates", 8, 1, 65'535},
+    {"queueLimit", 0, 0, 1e9},
+    {"tenantQueueLimit", 0, 0, 1e9},
+    {"queueTimeoutMs", 0, 0, 1e12},
+    {"hopeless", 0, 0, 2},
+    {"leaseTtlMs", 0, 0, 1e12},
+    {"breakerFaults", 0, 0, 16},
+    {"breakerWindowMs", 60'000, 1, 1e12},
+    {"breakerOpenMs", 30'000, 1, 1e12},
+    {"breakerSuccesses", 2, 1, 1000},
+    {"panicShare", 0, 0, 1},
+    {"faultPenaltyMs", 0, 0, 1e9},
+    {"backpressureMs", 0, 0, 1e9},
+    {"retryBudget", 0, 0, 1000},
+    {"telemetryMs", 0, 0, 1e9},
+    {"predictLengths", 0, 0, 1},
+    {"keepHorizons", 0, 0, 1},
+    {"enginePriority", 0, 0, 1},
 }};
 
 class PolicyParameters {

@@ -1262,7 +1262,7 @@ std::string walk(std::uint64_t seed, int steps, const Wild& wild, WalkTally* tal
       const std::uint32_t off = random.below(20);
       return {slot, off == 0 ? generation + 1 : off == 1 ? generation - 1 : generation};
     };
-    switch (random.below(26)) {
+    switch (random.below(28)) {
       case 0:
       case 1: {
         Ref w = anyWorkflow();
@@ -1402,9 +1402,9 @@ std::string walk(std::uint64_t seed, int steps, const Wild& wild, WalkTally* tal
       }
       case 22: {
         if (random.below(4) != 0) break;
-        const std::uint32_t p = random.below(11);
-        const double values[] = {0, 0.3, 1, 2, -1, 1e9};
-        const double value = values[random.below(6)];
+        const std::uint32_t p = random.below(static_cast<std::uint32_t>(Parameter::kCount) + 1);
+        const double values[] = {0, 0.3, 1, 2, -1, 1e9, 5, 40};
+        const double value = values[random.below(8)];
         both([&](Scheduler& s) { return s.setParameter(at, {p, 0, value}); });
         break;
       }
@@ -1418,6 +1418,33 @@ std::string walk(std::uint64_t seed, int steps, const Wild& wild, WalkTally* tal
         const CallAttempt a = anyCall();
         both([&](Scheduler& s) { return s.transferDone(at, {a}); });
         both([&](Scheduler& s) { return s.planArrived(at); });
+        break;
+      }
+      case 25: {
+        const Telemetry e{random.below(6), random.below(9), random.below(20), random.below(20),
+                          random.below(12) / 10.0};
+        both([&](Scheduler& s) { return s.telemetry(at, e); });
+        break;
+      }
+      case 26: {
+        if (random.below(8) != 0) break;
+        const auto orders = static_cast<std::uint32_t>(orderNames().size());
+        const auto placements = static_cast<std::uint32_t>(placementNames().size());
+        const SetPolicy e{static_cast<std::uint16_t>(random.below(orders + 1)),
+                          static_cast<std::uint16_t>(random.below(placements + 1)), random.below(3)};
+        both([&](Scheduler& s) { return s.setPolicy(at, e); });
+        break;
+      }
+      case 27: {
+        if (random.below(8) != 0) break;
+        const SetLatency e{random.below(static_cast<std::uint32_t>(all.cluster().latencies()) + 2),
+                           random.below(3),
+                           0.1 * random.below(3),
+                           0.1 * random.below(5),
+                           random.below(5) * 1.0,
+                           0,
+                           0};
+        both([&](Scheduler& s) { return s.setLatency(at, e); });
         break;
       }
       default:
@@ -1449,6 +1476,11 @@ std::string walk(std::uint64_t seed, int steps, const Wild& wild, WalkTally* tal
         both([&](Scheduler& s) { return s.cancel(t, {a}); });
     }
     if (!sameBytes(all.decide(t), some.decide(t)) && problem.empty()) problem = "decisions differ at the end";
+  }
+  // Penalties and samples expire.
+  while (all.nextWake() != kNever && problem.empty()) {
+    t = std::max(t, all.nextWake());
+    both([&](Scheduler& s) { return s.timer(t); });
   }
   if (!problem.empty()) return "end: " + problem;
   if (all.graph().liveWorkflows() != 0) return "a workflow did not end";
@@ -1500,7 +1532,7 @@ TEST_SUITE("random walks") {
       "over all events: refused ones leave no trace, all laws hold, everything ends at zero, the log "
       "replays") {
     WalkTally tally;
-    walks(0, 72, 3000, {}, &tally);
+    walks(0, 96, 3000, {}, &tally);
     MESSAGE("steps " << tally.steps << ", accepted " << tally.accepted << ", refused " << tally.refused
                      << ", leases " << tally.leases << ", rejections " << tally.rejections);
     CHECK(tally.steps > 100'000);

@@ -1,0 +1,85 @@
+import type { Core } from './core.ts'
+import type { Metric } from './metrics.ts'
+import type { Snapshot } from './snapshot.ts'
+
+/** Everything a scheduler counts, under the names its peers use. */
+export function schedulerMetrics(core: Core, snapshot: Snapshot): Metric[] {
+  const { metrics } = core
+  const counter = (name: string, help: string, value: number): Metric => ({
+    name,
+    help,
+    kind: 'counter',
+    labels: [],
+    values: [{ labels: {}, value }],
+  })
+  const by = (name: string, help: string, label: string, counts: Map<string, number>): Metric => ({
+    name,
+    help,
+    kind: 'counter',
+    labels: [label],
+    values: [...counts].map(([key, value]) => ({ labels: { [label]: key }, value })),
+  })
+  const perInstance = (
+    name: string,
+    help: string,
+    value: (i: Snapshot['instances'][number]) => number,
+  ): Metric => ({
+    name,
+    help,
+    kind: 'gauge',
+    labels: ['instance'],
+    values: snapshot.instances.map((i) => ({ labels: { instance: i.id }, value: value(i) })),
+  })
+  const histogram = (
+    name: string,
+    help: string,
+    from: { snapshot(): import('./metrics.ts').HistogramSnapshot },
+  ): Metric => ({
+    name,
+    help,
+    kind: 'histogram',
+    histogram: from.snapshot(),
+  })
+  const breakers = { closed: 0, 'half-open': 1, open: 2 }
+  return [
+    {
+      name: 'laxity_queue_size',
+      help: 'Ready calls without a lease',
+      kind: 'gauge',
+      labels: [],
+      values: [{ labels: {}, value: snapshot.queued }],
+    },
+    histogram('laxity_queue_wait_seconds', 'From ready to leased', metrics.queueWait),
+    histogram('laxity_decision_duration_seconds', 'One decide: every event of one instant', metrics.decision),
+    histogram('laxity_request_ttft_seconds', 'From lease to first token', metrics.ttft),
+    histogram('laxity_request_tpot_seconds', 'Lease to finish per output token', metrics.tpot),
+    histogram('laxity_workflow_duration_seconds', 'From opened to ended', metrics.workflowTime),
+    histogram('laxity_workflow_ratio', 'Duration over the standalone horizon', metrics.ratio),
+    counter('laxity_workflows_total', 'Workflows opened', metrics.workflows),
+    counter('laxity_calls_total', 'Calls revealed', metrics.calls),
+    by('laxity_policy_decisions_total', 'Leases by reason', 'reason', metrics.leases),
+    by('laxity_rejections_total', 'Calls turned away', 'reason', metrics.rejections),
+    by('laxity_outcomes_total', 'Attempts by outcome', 'outcome', metrics.outcomes),
+    counter(
+      'laxity_workflow_deadline_miss_total',
+      'Workflows that ended after their deadline',
+      metrics.deadlineMisses,
+    ),
+    counter('laxity_retries_total', 'Attempts after the first', metrics.retries),
+    counter(
+      'laxity_retries_exhausted_total',
+      'Failed calls that were not tried again',
+      metrics.retriesExhausted,
+    ),
+    counter('laxity_lease_double_close_total', 'Closes of leases that were closed', metrics.doubleCloses),
+    counter('laxity_lease_lost_total', 'Leases without a sign of life', metrics.lost),
+    counter('laxity_lease_leaked_total', 'Leases collected unclosed', metrics.orphans),
+    counter('laxity_telemetry_suspicious_total', 'KV usage 0 with live leases', metrics.telemetrySuspicious),
+    perInstance('laxity_instance_active_leases', 'Sequences leased', (i) => i.leased),
+    perInstance('laxity_instance_queue_size', 'Calls waiting', (i) => i.waiting),
+    perInstance('laxity_instance_reserved_kv_tokens', 'KV reserved', (i) => i.reservedKv),
+    perInstance('laxity_instance_score_penalty', 'Work that no call stands for, ms', (i) => i.correctionMs),
+    perInstance('laxity_cb_state', '0 closed, 1 half-open, 2 open', (i) => breakers[i.breaker]),
+    perInstance('laxity_cb_transitions_total', 'Changes of the breaker', (i) => i.breakerTransitions),
+  ]
+}

@@ -1,0 +1,284 @@
+// Outcomes of leases and what they say of an instance: breakers, penalties, retries, telemetry, learned
+// speeds.
+//
+// A masked instance is up, but gets no new calls: its breaker is open, or half-open with a probe assigned. A
+// half-open instance without a probe takes the next call that it can serve, whatever the placement would say:
+// otherwise nobody would ever learn that it has recovered. Ties between several: by perm. Panic: where masks
+// leave fewer than panicShare of the instances of a model that are up, they are passed over. A fault counts
+// as outstanding work of max(t_comp, faultPenaltyMs) for as long, so that an instance that fails fast looks
+// as busy as one that serves. A sample of telemetry adds (running + waiting - our leases, at least 0) x the
+// mean t_comp to the outstanding work until the next sample or until it is stale; it never closes the gate.
+#include <algorithm>
+
+#include "scheduler/scheduler.h"
+#include "workflow/budget.h"
+
+namespace laxity {
+
+Breaker& Scheduler::breakerOf(std::uint32_t instance) {
+  if (live_.breakers.size() < cluster_.size()) live_.breakers.resize(cluster_.size());
+  return live_.breakers[instance];
+}
+
+bool Scheduler::wantsProbe(std::uint32_t instance) const {
+  return instance < live_.breakers.size() && live_.breakers[instance].state == BreakerState::kHalfOpen &&
+         live_.breakers[instance].probe == kNoSlot && cluster_.at(instance).accepts();
+}
+
+/// Brings every mask up to date with breakers and panic.
+void Scheduler::updateMasks() {
+  if (live_.breakers.empty()) return;
+  live_.breakers.resize(cluster_.size());
+  for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
+    const Instance& i = cluster_.at(m);
+    const Breaker& b = live_.breakers[m];
+    const bool closed =
+        b.state == BreakerState::kOpen || (b.state == BreakerState::kHalfOpen && b.probe != kNoSlot);
+    const bool mask = closed && !panics(i.spec.model);
+    if (i.masked == mask) continue;
+    cluster_.setMask(m, mask);
+    if (!mask) touch(m);
+  }
+  // Only now: a queue that moves finds every mask in its place.
+  for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
+    if (cluster_.at(m).masked && live_.breakers[m].state == BreakerState::kOpen) requeueAll(m);
+  }
+}
+
+bool Scheduler::panics(std::uint16_t model) const {
+  if (rules_.panicShare <= 0) return false;
+  std::uint32_t up = 0;
+  std::uint32_t open = 0;
+  for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
+    const Instance& i = cluster_.at(m);
+    if (i.condition != Condition::kUp || i.spec.model != model) continue;
+    ++up;
+    if (m < live_.breakers.size() && live_.breakers[m].state == BreakerState::kOpen) ++open;
+  }
+  return up - open < rules_.panicShare * up;
+}
+
+void Scheduler::outcomeFault(std::uint32_t slot) {
+  const Call& c = graph_.call(slot);
+  const std::uint32_t m = c.instance;
+  const Nanos leasedAt = live_.calls[slot].leasedAt;
+  if (rules_.faultPenalty > 0) {
+    const Nanos cost = std::max(c.cost.exec, rules_.faultPenalty);
+    correct(m, cost, now_ + std::max<Nanos>(1, cost - (now_ - leasedAt)));
+  }
+  if (breakerOf(m).fault(now_, leasedAt, rules_.breaker)) {
+    startTimer(now_ + rules_.breaker.pause, {m, 0, 0, TimerKind::kBreaker});
+    updateMasks();
+  }
+}
+
+void Scheduler::outcomeOk(std::uint32_t slot, std::uint32_t outputTokens) {
+  const Call& c = graph_.call(slot);
+  const LiveCall& l = live_.calls[slot];
+  const std::uint32_t m = c.instance;
+  if (breakerOf(m).success(now_, l.leasedAt, rules_.breaker)) updateMasks();
+  if (rules_.retryBudget > 0)
+    live_.retryTokens = std::min(LiveState::kRetryReserve, live_.retryTokens + rules_.retryBudget);
+  if (outputTokens > 0 && rules_.predictLengths && c.epoch == 0) {
+    live_.lengths.observe(graph_.workflow(c.workflow).stageTemplate, c.stage, outputTokens,
+                          {c.predictedTokens, c.predictedHigh});
+  }
+  const std::uint32_t latency = cluster_.at(m).spec.latency;
+  if (outputTokens == 0 || !live_.speeds.learns(latency)) return;
+  Nanos prefill = 0;
+  Nanos decode = 0;
+  std::uint32_t steps = outputTokens > 1 ? outputTokens - 1 : 0;
+  if (c.streams && l.firstTokenAt > 0) {
+    prefill = l.firstTokenAt - l.prefillStart;
+    decode = now_ - l.firstTokenAt;
+  } else {
+    steps = outputTokens;
+    decode = std::max<Nanos>(0, now_ - l.leasedAt - c.cost.prefill);
+  }
+  if (!live_.speeds.observe(latency, prefill, c.promptTokens, decode, steps)) return;
+  LatencyModel model;
+  if (!ok(LatencyModel::constants(live_.speeds.inUse(latency), &model))) return;
+  cluster_.setLatency(latency, model);
+  instancesChanged();
+}
+
+/// False where the retries of late exceed their share of what was finished.
+bool Scheduler::takeRetry() {
+  if (rules_.retryBudget <= 0) return true;
+  if (live_.retryTokens < 1) {
+    ++live_.retriesRefused;
+    return false;
+  }
+  live_.retryTokens -= 1;
+  return true;
+}
+
+void Scheduler::correct(std::uint32_t instance, Nanos work, Nanos until) {
+  std::uint32_t index;
+  if (live_.freeCorrections.empty()) {
+    index = static_cast<std::uint32_t>(live_.corrections.size());
+    live_.corrections.push_back({instance, work});
+  } else {
+    index = live_.freeCorrections.back();
+    live_.freeCorrections.pop_back();
+    live_.corrections[index] = {instance, work};
+  }
+  addCorrection(instance, work);
+  startTimer(until, {index, 0, 0, TimerKind::kCorrection});
+}
+
+void Scheduler::addCorrection(std::uint32_t instance, Nanos work) {
+  Instance& m = cluster_.at(instance);
+  m.correction += work;
+  m.ledger.work += work;
+  cluster_.workChanged(instance);
+}
+
+void Scheduler::fireLiveTimer(const Timer& timer) {
+  switch (timer.kind) {
+    case TimerKind::kBreaker:
+      if (timer.call < live_.breakers.size() && live_.breakers[timer.call].pauseOver(now_, rules_.breaker))
+        updateMasks();
+      break;
+    case TimerKind::kCorrection: {
+      const Correction c = live_.corrections[timer.call];
+      live_.freeCorrections.push_back(timer.call);
+      addCorrection(c.instance, -c.work);
+      break;
+    }
+    case TimerKind::kTelemetry: {
+      TelemetryState& s = live_.telemetry[timer.call];
+      if (s.version != timer.generation) break;
+      addCorrection(timer.call, -s.work);
+      s.work = 0;
+      break;
+    }
+    case TimerKind::kCall:
+      break;
+  }
+}
+
+Status Scheduler::telemetry(Nanos t, const Telemetry& e) {
+  if (!cluster_.known(e.instance)) return Status::kUnknownInstance;
+  constexpr std::uint32_t kMost = 10'000'000;
+  if (e.present > 7 || e.waiting > kMost || e.running > kMost || !(e.kvUsage >= 0 && e.kvUsage <= 1))
+    return Status::kBadValue;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kTelemetry)) r->telemetry = e;
+  if (live_.telemetry.size() < cluster_.size()) live_.telemetry.resize(cluster_.size());
+  TelemetryState& s = live_.telemetry[e.instance];
+  s.at = t;
+  ++s.version;
+  addCorrection(e.instance, -s.work);
+  s.work = 0;
+  if (rules_.telemetry == 0 || (e.present & 3) == 0) return Status::kOk;
+  const Instance& m = cluster_.at(e.instance);
+  const std::int64_t seen =
+      std::int64_t{(e.present & 2) != 0 ? e.running : 0} + std::int64_t{(e.present & 1) != 0 ? e.waiting : 0};
+  const std::int64_t foreign = std::max<std::int64_t>(0, seen - m.ledger.leased);
+  if (foreign == 0 || meanCount_ == 0) return Status::kOk;
+  const Nanos mean = static_cast<Nanos>(meanSum_ / meanCount_);
+  s.work = std::min<Nanos>(mean, kMaxTime / 1000 / foreign) * foreign;
+  addCorrection(e.instance, s.work);
+  startTimer(t + rules_.telemetry, {e.instance, s.version, 0, TimerKind::kTelemetry});
+  return Status::kOk;
+}
+
+Status Scheduler::setLatency(Nanos t, const SetLatency& e) {
+  if (const Status time = timeStatus(t); !ok(time)) return time;
+  if (e.latency > cluster_.latencies() || e.latency > 0xffff || e.learned > 1) return Status::kBadValue;
+  const LatencyConstants constants{e.prefillBaseMs, e.prefillPerTokenMs, e.decodeBaseMs,
+                                   e.decodePerSequenceMs, e.decodePerContextMs};
+  LatencyModel model;
+  if (const Status made = LatencyModel::constants(constants, &model); !ok(made)) return made;
+  advance(t);
+  if (EventRecord* r = tap(t, EventKind::kSetLatency)) r->setLatency = e;
+  cluster_.setLatency(e.latency, model);
+  if (e.learned != 0)
+    live_.speeds.learn(e.latency, constants);
+  else
+    live_.speeds.fix(e.latency);
+  instancesChanged();
+  return Status::kOk;
+}
+
+/// Waiting calls are placed and keyed again under the new policy; leases stay. An order that keeps state
+/// starts anew: it is told of every call that waits, and a lease of before is charged to nobody until it is
+/// over.
+Status Scheduler::setPolicy(Nanos t, const SetPolicy& e) {
+  const auto orders = orderNames();
+  const auto placements = placementNames();
+  if (e.order >= orders.size() || e.placement >= placements.size() || e.binding > 1)
+    return Status::kUnknownPolicy;
+  Order order;
+  Placement placement;
+  makeOrder(orders[e.order], &order);
+  makePlacement(placements[e.placement], &placement);
+  const bool horizons =
+      std::visit([](const auto& o) { return std::decay_t<decltype(o)>::kNeedsHorizon; }, order);
+  if (horizons && !needsHorizon_ && !rules_.keepHorizons) {
+    for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
+      if (graph_.workflow(w).live && graph_.workflow(w).hasDeadline) return Status::kBadState;
+    }
+  }
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  if (EventRecord* r = tap(t, EventKind::kSetPolicy)) r->setPolicy = e;
+
+  std::vector<Ref> waiting;
+  for (std::uint32_t slot = 0; slot < graph_.callSlots(); ++slot) {
+    Call& c = graph_.call(slot);
+    if (c.state != CallState::kWaiting) continue;
+    waiting.push_back(graph_.ref(slot));
+    dequeue(slot);
+    if (c.instance != kNoSlot) unassign(slot);
+    c.state = CallState::kReady;
+  }
+  std::sort(waiting.begin(), waiting.end(),
+            [&](Ref a, Ref b) { return graph_.call(a.slot).rank < graph_.call(b.slot).rank; });
+  ready_.insert(ready_.begin(), waiting.begin(), waiting.end());
+  config_.order = order;
+  config_.placement = placement;
+  config_.binding = static_cast<Binding>(e.binding);
+  policyChanged();
+  rederive();
+  for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
+    if (!graph_.workflow(w).live) continue;
+    graph_.workflow(w).tailsStale = true;
+    markDirty(w);
+  }
+  return Status::kOk;
+}
+
+/// What is only kept where a policy asks for it, from the calls. No call is in a queue.
+void Scheduler::rederive() {
+  for (std::uint32_t m = 0; m < cluster_.size(); ++m) cluster_.at(m).backlog = Backlog{};
+  std::fill(waitingOf_.begin(), waitingOf_.end(), 0);
+  std::vector<std::uint32_t> ready;
+  for (std::uint32_t slot = 0; slot < graph_.callSlots(); ++slot) {
+    Call& c = graph_.call(slot);
+    c.charged = 0;
+    if (c.state == CallState::kReady) ready.push_back(slot);
+    if (c.state == CallState::kPrefilling && tracksBacklog_) cluster_.at(c.instance).backlog.lease(c.cost);
+  }
+  std::sort(ready.begin(), ready.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return graph_.call(a).readyAt != graph_.call(b).readyAt ? graph_.call(a).readyAt < graph_.call(b).readyAt
+                                                            : graph_.call(a).rank < graph_.call(b).rank;
+  });
+  for (const std::uint32_t slot : ready) observe(CallStep::kReady, graph_.call(slot));
+  if (!needsWholePath_) return;
+  for (std::uint32_t workflow = 0; workflow < graph_.workflowSlots(); ++workflow) {
+    Workflow& w = graph_.workflow(workflow);
+    w.finishedHead = 0;
+    if (!w.live || w.revealed == 0) continue;
+    for (std::uint32_t slot = w.firstRevealed; slot != kNoSlot; slot = graph_.call(slot).nextRevealed) {
+      Call& c = graph_.call(slot);
+      if (c.state != CallState::kDone) continue;
+      c.head = headOf(graph_, c);
+      w.finishedHead = std::max(w.finishedHead, c.head);
+    }
+  }
+}
+
+}  // namespace laxity

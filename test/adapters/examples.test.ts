@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+/** Runs against the built package, as a user would: `npm test` builds it. */
+describe('the examples run', function () {
+  this.timeout(60_000)
+  const children: ChildProcess[] = []
+  let backends = ''
+  const start = (args: string[], env: NodeJS.ProcessEnv = {}) => {
+    const child = spawn(process.execPath, args, {
+      cwd: root,
+      env: { ...process.env, ...env },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    children.push(child)
+    return child
+  }
+  const line = (child: ChildProcess) =>
+    new Promise<string>((resolve) => child.stdout!.once('data', (data) => resolve(String(data).trim())))
+  before(async () => {
+    const ports = await Promise.all(
+      [1, 2].map(() => line(start(['--import', 'tsx', 'test/support/engine.ts', '5', '2']))),
+    )
+    backends = ports.map((port) => `http://127.0.0.1:${port}`).join(',')
+  })
+  after(() => {
+    for (const child of children) child.kill('SIGKILL')
+  })
+
+  for (const name of ['hono-proxy', 'express-proxy']) {
+    it(name, async () => {
+      const child = start([`examples/live/${name}.js`], { BACKENDS: backends, PORT: '0' })
+      const port = /\d+$/.exec(await line(child))![0]
+      const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+        method: 'POST',
+        body: JSON.stringify({ model: 'any', messages: [{ role: 'user', content: 'hi' }], max_tokens: 3 }),
+      })
+      assert.equal(response.status, 200)
+      const { choices } = (await response.json()) as { choices: { message: { content: string } }[] }
+      assert.equal(choices[0]!.message.content, 'word word word ')
+      if (name === 'express-proxy') {
+        const page = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+        assert.match(page, /laxity_outcomes_total\{outcome="ok"\} 1/)
+      } else {
+        const snapshot = (await (await fetch(`http://127.0.0.1:${port}/dashboard`)).json()) as {
+          leasesGranted: number
+        }
+        assert.equal(snapshot.leasesGranted, 1)
+      }
+    })
+  }
+
+  it('agent', async () => {
+    assert.equal(
+      await line(start(['examples/live/agent.js'], { BACKENDS: backends })),
+      'word '.repeat(20).trim(),
+    )
+  })
+})

@@ -1,0 +1,315 @@
+import assert from 'node:assert/strict'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import { serve } from '@hono/node-server'
+import express from 'express'
+import { Hono } from 'hono'
+import OpenAI from 'openai'
+import { schedulingFetch } from '../../lib/adapters/fetch.ts'
+import type { HandlerOptions } from '../../lib/adapters/handler.ts'
+import { schedulingHandler } from '../../lib/adapters/hono.ts'
+import { schedulingMiddleware } from '../../lib/adapters/node.ts'
+import { Scheduler } from '../../lib/scheduler/scheduler.ts'
+import { assertEmpty } from '../support/live.ts'
+
+interface Engine {
+  url: string
+  process: ChildProcess
+  mode(name: string): Promise<void>
+  counts(): Promise<{ served: number; running: number; most: number; aborted: number }>
+}
+
+async function engine(prefillMs: number, tokenMs: number): Promise<Engine> {
+  const script = fileURLToPath(new URL('../support/engine.ts', import.meta.url))
+  const child = spawn(process.execPath, ['--import', 'tsx', script, String(prefillMs), String(tokenMs)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const port = await new Promise<number>((resolve) =>
+    child.stdout!.once('data', (data) => resolve(Number(String(data)))),
+  )
+  const url = `http://127.0.0.1:${port}`
+  return {
+    url,
+    process: child,
+    mode: async (name) => void (await (await fetch(`${url}/mode/${name}`)).text()),
+    counts: async () =>
+      (await (await fetch(`${url}/counts`)).json()) as Awaited<ReturnType<Engine['counts']>>,
+  }
+}
+
+/** One front of each kind: what a client must be given to talk through it. */
+type Front = (
+  scheduler: Scheduler,
+  options?: HandlerOptions,
+) => Promise<{ client: OpenAI; url?: string; close(): void }>
+
+const FRONTS: Record<string, Front> = {
+  fetch: async (scheduler, options) => ({
+    client: new OpenAI({
+      apiKey: 'k',
+      baseURL: 'http://scheduler/v1',
+      maxRetries: 0,
+      fetch: schedulingFetch(scheduler, options),
+    }),
+    close: () => {},
+  }),
+  hono: async (scheduler, options) => {
+    const app = new Hono()
+    app.post('/v1/chat/completions', schedulingHandler(scheduler, options))
+    const server = await new Promise<Server>((resolve) => {
+      const made = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' }, () => resolve(made as Server))
+    })
+    return through(server)
+  },
+  express: async (scheduler, options) => {
+    const app = express()
+    app.get('/alive', (_, res) => void res.send('yes'))
+    app.use(schedulingMiddleware(scheduler, options))
+    app.use((_, res) => void res.status(418).send('passed by'))
+    return through(await listen(createServer(app)))
+  },
+  'express behind a body parser': async (scheduler, options) => {
+    const app = express()
+    app.use(express.json())
+    app.use(schedulingMiddleware(scheduler, options))
+    return through(await listen(createServer(app)))
+  },
+  'node:http': async (scheduler, options) =>
+    through(await listen(createServer(schedulingMiddleware(scheduler, options)))),
+}
+
+function listen(server: Server): Promise<Server> {
+  return new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(server)))
+}
+
+function through(server: Server) {
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return {
+    client: new OpenAI({ apiKey: 'k', baseURL: `${url}/v1`, maxRetries: 0 }),
+    url,
+    close: () => {
+      server.closeAllConnections()
+      server.close()
+    },
+  }
+}
+
+const ask = (more: object = {}) => ({
+  model: 'm',
+  messages: [{ role: 'user' as const, content: 'hello '.repeat(40) }],
+  max_tokens: 5,
+  ...more,
+})
+
+describe('adapters over real HTTP, engines in other processes', function () {
+  this.timeout(60_000)
+  let engines: Engine[] = []
+  before(async () => {
+    engines = await Promise.all([engine(5, 2), engine(5, 2)])
+  })
+  after(() => {
+    for (const { process } of engines) process.kill('SIGKILL')
+  })
+
+  for (const [name, front] of Object.entries(FRONTS)) {
+    describe(name, () => {
+      let scheduler: Scheduler
+      let it_: Awaited<ReturnType<Front>>
+      beforeEach(async () => {
+        for (const one of engines) await one.mode('ok')
+        scheduler = new Scheduler({
+          cluster: engines.map(({ url }, i) => ({ id: `e${i}`, url, model: 'm', maxSequences: 4 })),
+          parameters: { faultPenaltyMs: 0, breakerFaults: 0, retryBudget: 0 },
+        })
+        it_ = await front(scheduler, { expose: true })
+      })
+      afterEach(async () => {
+        it_.close()
+        await scheduler.close()
+      })
+
+      it('relays answers, plain and streamed, and counts their tokens', async () => {
+        const plain = await it_.client.chat.completions.create(ask())
+        assert.equal(plain.choices[0]!.message.content, 'word '.repeat(5))
+        let text = ''
+        let usage: number | undefined
+        const stream = await it_.client.chat.completions.create(
+          ask({
+            stream: true,
+            stream_options: { include_usage: true },
+          }) as OpenAI.ChatCompletionCreateParamsStreaming,
+        )
+        for await (const part of stream) {
+          text += part.choices[0]?.delta.content ?? ''
+          usage = part.usage?.completion_tokens ?? usage
+        }
+        assert.equal(text, 'w0 w1 w2 w3 w4 ')
+        assert.equal(usage, 5)
+        await settled(scheduler)
+        const stage = scheduler.lengths('default')
+        assert.deepEqual([stage.observations, stage.mean], [2, 5])
+        assertEmpty(scheduler)
+      })
+
+      it('spreads a burst over all instances: no path goes uncounted (story 3)', async () => {
+        const before = await Promise.all(engines.map((one) => one.counts()))
+        await Promise.all(
+          Array.from({ length: 16 }, (_, i) =>
+            it_.client.chat.completions.create(ask({ max_tokens: 60, seed: i })),
+          ),
+        )
+        const after = await Promise.all(engines.map((one) => one.counts()))
+        const served = after.map((counts, i) => counts.served - before[i]!.served)
+        assert.equal(served[0]! + served[1]!, 16)
+        // At most four run and one looks ahead, so sixteen that overlap need both.
+        assert.ok(Math.min(...served) >= 4, `${served}`)
+        assertEmpty(scheduler)
+      })
+
+      it('tries elsewhere before the first byte: refusals, resets, an error event first', async () => {
+        for (const mode of ['503', 'reset', 'error-first']) {
+          await engines[0]!.mode(mode)
+          const answers = await Promise.all(
+            Array.from({ length: 6 }, async () => {
+              let text = ''
+              for await (const part of await it_.client.chat.completions.create({ ...ask(), stream: true }))
+                text += part.choices[0]?.delta.content ?? ''
+              return text
+            }),
+          )
+          assert.deepEqual(new Set(answers), new Set(['w0 w1 w2 w3 w4 ']), mode)
+          await engines[0]!.mode('ok')
+          await settled(scheduler)
+        }
+        assertEmpty(scheduler)
+      })
+
+      it('never retries after the first byte: the client sees the failure (story 13)', async () => {
+        for (const mode of ['cut', 'error-late']) {
+          for (const one of engines) await one.mode(mode)
+          const before = await Promise.all(engines.map((one) => one.counts()))
+          await assert.rejects(async () => {
+            for await (const _ of await it_.client.chat.completions.create({ ...ask(), stream: true }));
+          })
+          await settled(scheduler)
+          const after = await Promise.all(engines.map((one) => one.counts()))
+          assert.ok(after.every(({ most }, i) => most >= before[i]!.most))
+          assertEmpty(scheduler)
+        }
+      })
+
+      it('passes on what the client did wrong, once', async () => {
+        for (const one of engines) await one.mode('400')
+        await assert.rejects(it_.client.chat.completions.create(ask()), { status: 400 })
+        await assert.rejects(it_.client.chat.completions.create(ask({ model: 'nobody' })), { status: 404 })
+        assertEmpty(scheduler)
+      })
+
+      it('releases the lease and the engine when a client leaves (story 16)', async () => {
+        for (const one of engines) await one.mode('stall')
+        const before = await Promise.all(engines.map((one) => one.counts()))
+        const abort = new AbortController()
+        const stream = await it_.client.chat.completions.create(
+          { ...ask(), stream: true },
+          { signal: abort.signal },
+        )
+        let seen = 0
+        try {
+          for await (const part of stream) {
+            if ((part.choices[0]?.delta.content ?? '') !== '') seen += 1
+            if (seen === 2) abort.abort()
+          }
+        } catch {}
+        await settled(scheduler)
+        assertEmpty(scheduler)
+        for (let i = 0; i < 100; i += 1) {
+          const after = await Promise.all(engines.map((one) => one.counts()))
+          if (
+            after.reduce((n, { aborted }) => n + aborted, 0) >
+            before.reduce((n, { aborted }) => n + aborted, 0)
+          )
+            return
+          await new Promise((resolve) => setTimeout(resolve, 20))
+        }
+        assert.fail('the engine still runs')
+      })
+    })
+  }
+
+  it('lets everything else pass: Express', async () => {
+    const scheduler = new Scheduler({ cluster: engines.map(({ url }) => ({ url })) })
+    const front = await FRONTS.express!(scheduler)
+    assert.equal(await (await fetch(`${front.url}/alive`)).text(), 'yes')
+    assert.equal((await fetch(`${front.url}/v1/models`)).status, 418)
+    front.close()
+    await scheduler.close()
+  })
+
+  it('answers 429 with Retry-After where queues are full, and 400 to what is no JSON', async () => {
+    const scheduler = new Scheduler({
+      cluster: [{ url: engines[0]!.url, maxSequences: 1 }],
+      lookahead: 0,
+      queueLimit: 1,
+    })
+    const front = await FRONTS.hono!(scheduler)
+    await engines[0]!.mode('ok')
+    const answers = await Promise.all(
+      Array.from({ length: 5 }, () =>
+        fetch(`${front.url}/v1/chat/completions`, {
+          method: 'POST',
+          body: JSON.stringify(ask({ max_tokens: 50 })),
+        }),
+      ),
+    )
+    const refused = answers.filter(({ status }) => status === 429)
+    assert.equal(refused.length, 3)
+    assert.ok(Number(refused[0]!.headers.get('retry-after')) >= 1)
+    const { error } = (await refused[0]!.json()) as { error: { code: string } }
+    assert.equal(error.code, 'ERR_LAXITY_QUEUE_FULL')
+    assert.equal(
+      (await fetch(`${front.url}/v1/chat/completions`, { method: 'POST', body: 'no' })).status,
+      400,
+    )
+    await settled(scheduler)
+    front.close()
+    await scheduler.close()
+  })
+
+  it('knows workflows by their headers, and ends them when told', async () => {
+    const scheduler = new Scheduler({ cluster: engines.map(({ url }) => ({ url })) })
+    const front = await FRONTS.hono!(scheduler)
+    const headers = { 'x-session-id': 'chat-7', 'x-slo-ms': '60000' }
+    await front.client.chat.completions.create(ask(), { headers })
+    await front.client.chat.completions.create(ask(), { headers })
+    assert.equal(scheduler.snapshot().workflows, 1)
+    await front.client.chat.completions.create(ask(), {
+      headers: { ...headers, 'x-dynamo-session-final': 'true' },
+    })
+    assert.equal(scheduler.snapshot().workflows, 0)
+    front.close()
+    await scheduler.close()
+  })
+
+  it('goes on when an engine is killed', async () => {
+    const extra = await engine(5, 5)
+    const scheduler = new Scheduler({ cluster: [{ url: extra.url }, { url: engines[0]!.url }] })
+    await engines[0]!.mode('ok')
+    const front = await FRONTS.fetch!(scheduler)
+    const calls = Array.from({ length: 10 }, async (_, i) => {
+      await new Promise((resolve) => setTimeout(resolve, i * 5))
+      return front.client.chat.completions.create(ask())
+    })
+    setTimeout(() => extra.process.kill('SIGKILL'), 25)
+    const answers = await Promise.all(calls)
+    assert.equal(answers.length, 10)
+    await settled(scheduler)
+    await scheduler.close()
+  })
+})
+
+async function settled(scheduler: Scheduler): Promise<void> {
+  for (let i = 0; i < 250 && scheduler.snapshot().activeCalls > 0; i += 1)
+    await new Promise((resolve) => setTimeout(resolve, 20))
+}
