@@ -12,7 +12,7 @@ export interface SchedulerOptions {
   /** A preset's name, a cluster, or a list of instances. */
   cluster: string | LiveCluster | readonly LiveInstance[]
   /** `laxity` (default), `hexgen-flow`, `vllm`, or the parts. */
-  policy?: string | (Omit<Policy, 'binding'> & { binding?: Binding | undefined }) | undefined
+  policy?: string | (Pick<Policy, 'order' | 'placement'> & { binding?: Binding | undefined }) | undefined
   /** Parameters by name (`alpha`, `gamma`, `queueLimit`, `breakerFaults`, …); overrides the named options below. */
   parameters?: Readonly<Record<string, number>> | undefined
   /** Leases beyond the one being prefilled, per instance: the engine's own queue; default 1. */
@@ -227,7 +227,7 @@ export function checkPolicy(policy: unknown, problems: Problems): Policy {
     )
   if (binding !== undefined && binding !== 'at-reveal' && binding !== 'at-credit')
     return fail(expected('"at-reveal" or "at-credit"', 'policy.binding', binding), 'policy.binding')
-  return { order, placement, binding: binding ?? defaultBinding(placement) }
+  return { order, placement, binding: binding ?? defaultBinding(placement), migrate: false }
 }
 
 function checkTemplates(given: unknown, problems: Problems): CheckedOptions['templates'] {

@@ -100,6 +100,7 @@ function apply(core: Core, group: readonly Line[], path: string): void {
         order: native.orders[field('order')]!,
         placement: native.placements[field('placement')]!,
         binding: field('binding') === 1 ? 'at-credit' : 'at-reveal',
+        migrate: core.options.policy.migrate,
       }
     }
     bytes.fill(0)
@@ -153,7 +154,8 @@ function checkHeader(core: Core, header: LiveLogHeader, path: string): void {
   }
   const { policy, parameters, lookahead, tieSeed } = core.options
   const { run } = header
-  same('policy', policy, { order: run.order, placement: run.placement, binding: run.binding })
+  const { order, placement, binding, migrate = false } = run
+  same('policy', policy, { order, placement, binding, migrate })
   same('parameters', parameters, run.parameters)
   same('lookahead', lookahead, run.lookahead)
   same('tieSeed', tieSeed, run.tieSeed)

@@ -186,7 +186,7 @@ export class Scheduler {
   // --- policy while it runs
 
   /** Waiting calls are placed and ordered again; leases stay. @throws LaxityError ERR_LAXITY_OPTION */
-  setPolicy(policy: string | (Omit<Policy, 'binding'> & { binding?: Policy['binding'] })): void {
+  setPolicy(policy: string | (Pick<Policy, 'order' | 'placement'> & { binding?: Policy['binding'] })): void {
     const problems = new Problems()
     const { order, placement, binding } = checkPolicy(policy, problems)
     problems.throwIfAny()
@@ -200,7 +200,9 @@ export class Scheduler {
         ),
       'policy',
     )
-    this.#core.options.policy = { order, placement, binding }
+    // Whether waiting calls may move is set for the scheduler's life.
+    const { migrate } = this.#core.options.policy
+    this.#core.options.policy = { order, placement, binding, migrate }
     this.#core.policyName = `${order} x ${placement} x ${binding}`
   }
 
