@@ -88,7 +88,9 @@ Napi::Object eventLayout(Napi::Env env) {
       .field<std::uint32_t>("maxSequences", offsetof(InstanceEvent, spec.maxSequences))
       .field<std::uint32_t>("chunkTokens", offsetof(InstanceEvent, spec.chunkTokens))
       .field<std::int64_t>("kvTokens", offsetof(InstanceEvent, spec.kvTokens))
-      .field<std::uint64_t>("adapters", offsetof(InstanceEvent, spec.adapters));
+      .field<std::uint64_t>("adapters", offsetof(InstanceEvent, spec.adapters))
+      .field<std::int64_t>("linkPerToken", offsetof(InstanceEvent, spec.linkPerToken))
+      .field<std::int64_t>("linkLatency", offsetof(InstanceEvent, spec.linkLatency));
   Kind(kinds, "firstToken", EventKind::kFirstToken).attempt(0);
   Kind(kinds, "progress", EventKind::kProgress).attempt(0).LAXITY_FIELD(Progress, tokens);
   Kind(kinds, "transferDone", EventKind::kTransferDone).attempt(0);

@@ -14,6 +14,14 @@ std::uint64_t mix(std::uint64_t x) {
 }
 
 bool validMode(const InstanceSpec& spec) {
+  if (spec.linkPerToken < 0 || spec.linkPerToken > kMaxLinkPerToken || spec.linkLatency < 0 ||
+      spec.linkLatency > kMaxLinkLatency) {
+    return false;
+  }
+  if (spec.role != Role::kUnified) {
+    return spec.mode == EngineMode::kPrefillFirst &&
+           spec.chunkTokens <= (spec.role == Role::kPrefill ? kMaxChunkTokens : 0);
+  }
   switch (spec.mode) {
     case EngineMode::kPrefillFirst:
       return true;
@@ -30,8 +38,12 @@ bool validMode(const InstanceSpec& spec) {
 Status Cluster::add(std::uint32_t slot, const InstanceSpec& spec) {
   if (slot >= kMaxInstances) return Status::kTooManyInstances;
   if (slot > instances_.size()) return Status::kSlotOutOfRange;
-  if (spec.role != Role::kUnified) return Status::kUnsupported;
-  if (!validMode(spec)) return Status::kBadValue;
+  if (spec.role > Role::kDecode || !validMode(spec)) return Status::kBadValue;
+  // A cluster is unified or prefill-decode as a whole.
+  for (const Instance& other : instances_) {
+    if (other.condition == Condition::kAbsent || other.condition == Condition::kRemoved) continue;
+    if ((other.spec.role == Role::kUnified) != (spec.role == Role::kUnified)) return Status::kUnsupported;
+  }
   if (spec.latency >= latencies_.size()) return Status::kUnknownModel;
   if (spec.kvTokens < 1 || spec.kvTokens > kMaxKvTokens) return Status::kBadValue;
   if (spec.maxSequences < 1 || spec.maxSequences > kMaxSequences) return Status::kBadValue;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/fixed.h"
 #include "base/ids.h"
 #include "base/time.h"
 
@@ -20,9 +21,13 @@ struct InstanceSpec {
   std::uint16_t latency = 0;       ///< index of its latency model
   std::uint16_t decodeShare = 0;   ///< decode-share: speed of decode while a prefill runs, in 1/1000
   std::uint32_t maxSequences = 1;  ///< running at once, 1 .. kMaxSequences
-  std::uint32_t chunkTokens = 0;   ///< chunked: token budget of an iteration
-  std::int64_t kvTokens = 0;       ///< KV capacity, tokens, 1 .. kMaxKvTokens
-  std::uint64_t adapters = 0;      ///< bit a - 1: serves adapter a of its model
+  std::uint32_t chunkTokens = 0;  ///< chunked: token budget of an iteration; prefill role: prompts run as one
+                                  ///< batch up to so many tokens, 0 = one at a time
+  std::int64_t kvTokens = 0;      ///< KV capacity, tokens, 1 .. kMaxKvTokens
+  std::uint64_t adapters = 0;     ///< bit a - 1: serves adapter a of its model
+  Fine linkPerToken = 0;  ///< prefill and decode roles: time for the KV of a token through this end of
+                          ///< a link, alone (cluster/link.h)
+  Nanos linkLatency = 0;  ///< fixed part of a transfer at this end
   friend bool operator==(const InstanceSpec&, const InstanceSpec&) = default;
 };
 
@@ -32,6 +37,8 @@ inline constexpr std::uint16_t kDecodeShareUnit = 1000;  ///< decodeShare of ful
 inline constexpr std::int64_t kMaxKvTokens = 10'000'000'000;
 inline constexpr std::uint32_t kMaxInstances = 65'535;
 inline constexpr std::uint32_t kMaxAdapters = 64;
+inline constexpr Fine kMaxLinkPerToken = Fine{1} << 50;  ///< about 1 s
+inline constexpr Nanos kMaxLinkLatency = 3'600'000'000'000;
 
 enum class Condition : std::uint8_t {
   kAbsent = 0,

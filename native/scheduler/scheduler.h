@@ -14,7 +14,9 @@
 
 #include "base/heap.h"
 #include "cluster/cluster.h"
+#include "cluster/pair_options.h"
 #include "order/registry.h"
+#include "placement/pair_registry.h"
 #include "placement/registry.h"
 #include "scheduler/events.h"
 #include "scheduler/live.h"
@@ -54,7 +56,9 @@ struct SchedulerConfig {
   CallTies callTies = CallTies::kWorkflowThenReveal;
   std::uint64_t tieSeed = 0;
   std::uint64_t placementSeed = 1;  ///< of placements that draw
-  bool migrate = false;             ///< waiting calls may move to another queue (migrate.h); at-reveal only
+  PairPlacement pairPlacement;      ///< prefill-decode clusters: in place of `placement`
+  PairOptions pairs;
+  bool migrate = false;  ///< waiting calls may move to another queue (migrate.h); at-reveal only
   PolicyParameters parameters;
   std::vector<LatencyModel> latencies;
   std::vector<std::vector<TemplateEntry>> templates;

@@ -24,6 +24,8 @@ SchedulerConfig schedulerConfig(const ClusterSpec& cluster, const RunOptions& op
   if (options.compat != Compat::kNone) config.callTies = CallTies::kRevealOrder;
   config.tieSeed = options.tieSeed;
   config.placementSeed = options.placementSeed;
+  config.pairPlacement = options.pairPlacement;
+  config.pairs = options.pairs;
   config.migrate = options.migrate;
   config.parameters = options.parameters;
   if (options.compat != Compat::kNone)

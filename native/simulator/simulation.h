@@ -32,6 +32,7 @@ enum class Compat : std::uint8_t { kNone, kHexgen, kHexgenTicks };
 enum class SloBase : std::uint8_t {
   kTemplate,   ///< the template's mean time on the cluster, one constant
   kExclusive,  ///< per workflow: longest path of mean times and tool gaps (oracle knowledge, labelled)
+  kHorizon,    ///< per workflow: H_w(final), alone on the idle cluster with true lengths (final_horizon.h)
 };
 
 struct ClusterSpec {
@@ -58,6 +59,8 @@ struct RunOptions {
   SloBase sloBase = SloBase::kTemplate;
   std::uint16_t stageTemplate = 0;  ///< what workflows are expected to do: index into the templates, if any
   Compat compat = Compat::kNone;
+  PairPlacement pairPlacement;  ///< prefill-decode clusters: in place of `placement`
+  PairOptions pairs;
   bool laws = false;  ///< check the conservation laws at every instant
   PredictionError error;
 };
@@ -72,6 +75,10 @@ struct RunOutputs {
   double* leasedMs = nullptr;
   double* firstTokenMs = nullptr;
   double* finishedMs = nullptr;
+  std::uint16_t* decodeInstance = nullptr;  ///< [calls], prefill-decode: d of the last attempt, else 65535
+  double* transferStartMs = nullptr;        ///< [calls], prefill-decode
+  double* transferredMs = nullptr;          ///< [calls], prefill-decode: the KV is on d
+  double* decodeMs = nullptr;               ///< [calls], prefill-decode: joins the batch of d
   std::span<const double> scales;
   double* attainment = nullptr;     ///< [scales]
   std::span<double> tenants;        ///< [tenants x kTenantColumns], see simulator/tenants.h
@@ -103,7 +110,12 @@ struct RunResult {
   double p95Ms = 0;
   double p99Ms = 0;
   double sloScale95 = 0;      ///< ceil(0.95 n)-th smallest latency / base
+  double sloScale99 = 0;      ///< the same with 0.99; with SloBase::kHorizon these two are Req95 and Req99
   double throughputPerS = 0;  ///< completed / makespan
+  // Prefill-decode clusters only.
+  double prefillUtilisation = 0;  ///< busy share of the makespan, mean over the instances
+  double decodeUtilisation = 0;
+  double decodeKvPeak = 0;  ///< largest share of a decode instance's KV in use
   CacheResult cache;
 };
 
