@@ -13,7 +13,7 @@ export interface SimulateFlags extends Flags {
 }
 
 export async function simulateCommand(
-  argument: string,
+  argument: string | undefined,
   flags: SimulateFlags,
   context: Context,
 ): Promise<void> {
@@ -29,7 +29,7 @@ export async function simulateCommand(
   try {
     result = await simulate({
       ...runOptions(flags),
-      trace: () => openTrace(argument, context.signal, flags.format),
+      trace: () => openTrace(argument, context.signal, flags),
       cluster: flags.cluster,
       signal: context.signal,
       onProgress: bar.update,
@@ -57,7 +57,12 @@ export function simulateJson(
     knowledge,
     feedback,
     arrivals,
-    trace: { workflows: trace.workflows, calls: trace.calls },
+    trace: {
+      source: trace.source,
+      workflows: trace.workflows,
+      calls: trace.calls,
+      ...(trace.context !== undefined && { context: trace.context }),
+    },
     cluster: cluster.name,
     metrics,
     counts,

@@ -11,13 +11,13 @@ export interface TuneFlags extends Flags {
   search?: string
 }
 
-export async function tune(argument: string, flags: TuneFlags, context: Context): Promise<void> {
+export async function tune(argument: string | undefined, flags: TuneFlags, context: Context): Promise<void> {
   const bar = progressBar()
   let result: SweepResult
   try {
     result = await sweep({
       ...runOptions(flags),
-      trace: () => openTrace(argument, context.signal, flags.format),
+      trace: () => openTrace(argument, context.signal, flags),
       cluster: flags.cluster,
       signal: context.signal,
       onProgress: bar.update,
@@ -41,7 +41,7 @@ export function tuneJson(result: SweepResult): string {
     objective: objectiveName(objective),
     knowledge,
     ...(error !== undefined && { error }),
-    trace: { workflows: trace.workflows, calls: trace.calls },
+    trace,
     cluster,
     points,
     best,
