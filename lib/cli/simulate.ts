@@ -4,7 +4,7 @@ import { simulate } from '../simulator/simulate.ts'
 import type { Context } from './context.ts'
 import { type Flags, runOptions } from './options.ts'
 import { progressBar } from './progress.ts'
-import { openTrace } from './trace.ts'
+import { openTrace, traceFields } from './trace.ts'
 
 export interface SimulateFlags extends Flags {
   perWorkflow?: boolean
@@ -57,12 +57,7 @@ export function simulateJson(
     knowledge,
     feedback,
     arrivals,
-    trace: {
-      source: trace.source,
-      workflows: trace.workflows,
-      calls: trace.calls,
-      ...(trace.context !== undefined && { context: trace.context }),
-    },
+    trace: traceFields(trace),
     cluster: cluster.name,
     metrics,
     counts,

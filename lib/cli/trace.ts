@@ -80,6 +80,15 @@ export async function openTrace(
   return preset === undefined ? table : withContext(table, preset)
 }
 
+/** A trace in JSON documents: its size, and what its prompts hold where it says so. */
+export function traceFields({
+  workflows,
+  calls,
+  context,
+}: Pick<TraceTable, 'workflows' | 'calls' | 'context'>) {
+  return { workflows, calls, ...(context !== undefined && { context }) }
+}
+
 async function generate(name: string, flags: TraceFlags): Promise<TraceTable> {
   const field = flags.workload === undefined ? 'trace' : 'workload'
   if (flags.format !== undefined) throw wrong('format', '`format` has no meaning for a generated trace')

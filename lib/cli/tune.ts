@@ -3,7 +3,7 @@ import { type Search, type SweepResult, sweep } from '../tuning/sweep.ts'
 import type { Context } from './context.ts'
 import { type Flags, runOptions } from './options.ts'
 import { progressBar } from './progress.ts'
-import { openTrace } from './trace.ts'
+import { openTrace, traceFields } from './trace.ts'
 
 export interface TuneFlags extends Flags {
   replications?: unknown
@@ -41,7 +41,7 @@ export function tuneJson(result: SweepResult): string {
     objective: objectiveName(objective),
     knowledge,
     ...(error !== undefined && { error }),
-    trace,
+    trace: traceFields(trace),
     cluster,
     points,
     best,

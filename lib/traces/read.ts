@@ -7,6 +7,7 @@ import { JsonlReader } from './jsonl.ts'
 import { isLats, lats } from './lats.ts'
 import { type LineFormat, LinesReader, type TraceReader } from './line-formats.ts'
 import { isMooncake, MooncakeChainsReader, MooncakeReader } from './mooncake.ts'
+import { parseLeniently } from './parse-line.ts'
 import { Place } from './place.ts'
 import { RecordReader } from './records.ts'
 import { readBytes } from './source.ts'
@@ -118,18 +119,10 @@ function lineFormat(format: 'auto' | LineFormatName, line: string, place: Place)
   if (format !== 'auto') return READERS[format](place)
   if (isAzureHeader(line)) return READERS.azure(place)
   if (!line.startsWith('{')) throw unknownFormat(Buffer.from(line), place)
-  const value = parsedOrNothing(line)
+  // Its errors are for the reader that will parse it again.
+  const value = parseLeniently(line)
   const told = TOLD_BY.find(([, is]) => is(value))
   return READERS[told === undefined ? 'jsonl' : told[0]](place)
-}
-
-/** Its errors are for the reader that will parse it again. */
-function parsedOrNothing(line: string): unknown {
-  try {
-    return JSON.parse(line)
-  } catch {
-    return undefined
-  }
 }
 
 function nameOf(input: string | Readable): string {

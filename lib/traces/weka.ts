@@ -62,8 +62,7 @@ type Call = [
 
 /** Whether a first line, parsed, is a run of this format. */
 export function isWeka(value: unknown): boolean {
-  if (!isObject(value) || !('calls' in value)) return false
-  return 'subagents' in value || (Array.isArray(value.calls) && Array.isArray(value.calls[0]))
+  return isObject(value) && ('subagents' in value || 'block' in value)
 }
 
 /**
