@@ -7,6 +7,7 @@ import {
   filledList,
   list,
   name,
+  names,
   type RecordFormat,
   tokens,
   tokensOrZero,
@@ -24,7 +25,7 @@ const ANSWER_TOKENS = 30
 const ENTRY: Fields = {
   id: name,
   category: name,
-  classes: list,
+  classes: names,
   func_doc_tokens: tokensOrZero,
   num_funcs: whole(0, 1e9),
   turns: filledList,

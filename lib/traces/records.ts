@@ -33,6 +33,10 @@ export const name: Field = { what: NAME, is: isName }
 export const tokens: Field = { what: TOKENS, is: (value) => isTokens(value, 1) }
 export const tokensOrZero: Field = { what: TOKENS_OR_ZERO, is: (value) => isTokens(value, 0) }
 export const list: Field = { what: 'a list', is: Array.isArray }
+export const names: Field = {
+  what: 'a list of names',
+  is: (value) => Array.isArray(value) && value.every(isName),
+}
 export const filledList: Field = {
   what: 'a list that is not empty',
   is: (value) => Array.isArray(value) && value.length > 0,
@@ -69,13 +73,13 @@ export function checkFields(place: Place, value: unknown, path: string, fields: 
 
 /** A record of unnamed columns; `columns` names them for messages. @throws LaxityError ERR_LAXITY_FIELD */
 export function checkColumns(place: Place, value: unknown, path: string, columns: Fields): unknown[] {
-  const names = Object.keys(columns)
-  if (!Array.isArray(value) || value.length !== names.length) {
-    throw place.expected(`a list of ${names.length} values`, path, value)
+  const titles = Object.keys(columns)
+  if (!Array.isArray(value) || value.length !== titles.length) {
+    throw place.expected(`a list of ${titles.length} values`, path, value)
   }
-  for (let i = 0; i < names.length; i++) {
-    const { what, is } = columns[names[i]!]!
-    if (!is(value[i])) throw place.expected(`${names[i]} (${what})`, `${path}[${i}]`, value[i])
+  for (let i = 0; i < titles.length; i++) {
+    const { what, is } = columns[titles[i]!]!
+    if (!is(value[i])) throw place.expected(`${titles[i]} (${what})`, `${path}[${i}]`, value[i])
   }
   return value
 }

@@ -9,6 +9,7 @@ import {
   filledList,
   list,
   name,
+  names,
   type RecordFormat,
   seconds,
   tokens,
@@ -26,7 +27,7 @@ const RUN: Fields = {
   block: whole(1, 1e9),
   tool_tokens: tokensOrZero,
   system_tokens: tokensOrZero,
-  models: list,
+  models: names,
   subagents: whole(0, MAX_WORKFLOW_CALLS),
   calls: filledList,
 }

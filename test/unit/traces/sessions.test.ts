@@ -6,7 +6,7 @@ import { readTrace, type TraceFormat } from '../../../lib/traces/read.ts'
 import { callId, type TraceTable } from '../../../lib/traces/table.ts'
 import { traceLines } from '../../../lib/traces/write.ts'
 import { random } from '../../support/runs.ts'
-import { assertFails, contentOf, readInChunks, readText, sharedFile } from './shared.ts'
+import { assertFails, contentOf, readInChunks, readText, repositoryFile, sharedFile } from './shared.ts'
 
 type Row = [
   stage: string,
@@ -297,6 +297,7 @@ describe('recorded sessions', () => {
       [['id'], '', 'FIELD', 'id', /1 to 256/],
       [['block'], 0, 'FIELD', 'block', /got 0/],
       [['models'], undefined, 'FIELD', 'models', /Missing field `models`/],
+      [['models'], ['a', 5], 'FIELD', 'models', /a list of names/],
       [['subagent'], 1, 'FIELD', 'subagent', /Unknown field "subagent"/],
       [['calls'], [], 'FIELD', 'calls', /not empty/],
       [['calls', 1], {}, 'FIELD', 'calls[1]', /list of 12 values .* got an object/],
@@ -319,7 +320,7 @@ describe('recorded sessions', () => {
     ],
     bfcl: [
       [['func_doc_tokens'], 1.5, 'FIELD', 'func_doc_tokens', /got 1.5/],
-      [['classes'], 'Files', 'FIELD', 'classes', /a list .* got "Files"/],
+      [['classes'], 'Files', 'FIELD', 'classes', /a list of names .* got "Files"/],
       [['turns'], [], 'FIELD', 'turns', /not empty/],
       [['turns', 1], 3, 'FIELD', 'turns[1]', /an object .* got 3/],
       [['turns', 1, 'user'], -1, 'FIELD', 'turns[1].user', /got -1/],
@@ -375,6 +376,23 @@ describe('recorded sessions', () => {
       })
     }
   }
+
+  it('the examples of the formats’ page are read', async () => {
+    const page = readFileSync(repositoryFile('docs/trace-format.md'), 'utf8')
+    const examples = page.slice(page.indexOf('## Recorded sessions')).matchAll(/```json\n(.*?)```/gs)
+    const tables = await Promise.all(
+      Array.from(examples, ([, text]) => readText(`${text!.replaceAll('\n', ' ')}\n`)),
+    )
+    assert.deepEqual(
+      tables.map(({ calls, stages }) => [calls, stages[0]]),
+      [
+        [3, 'step'],
+        [3, 'tool'],
+        [1, 'step'],
+        [4, 'expand'],
+      ],
+    )
+  })
 
   it('weka: NaN, as Python writes it, is refused at its place', () =>
     assertFails(

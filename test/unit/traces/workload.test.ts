@@ -110,6 +110,8 @@ describe('generateWorkload', () => {
     const { columns, calls } = await generateWorkload('chains', { workflows: 5, chainCalls: 3 })
     assert.equal(calls, 15)
     assert.deepEqual([...columns.parents], [0, 1, 0, 1, 0, 1, 0, 1, 0, 1])
+    const single = await generateWorkload('chains', { workflows: 4, chainCalls: 1 })
+    assert.deepEqual([single.calls, single.columns.parents.length], [4, 0])
   })
 
   it('refuses options out of range', async () => {
