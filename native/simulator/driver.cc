@@ -41,6 +41,8 @@ EngineOptions engineOptions(const RunOptions& options) {
   engine.firstToken = options.compat == Compat::kNone ? FirstToken::kFromPrefill : FirstToken::kFromDecode;
   engine.chargeOutput = options.compat == Compat::kNone;
   engine.requeueEvicted = options.feedback == Feedback::kLease;
+  engine.backfill = options.pairs.backfill;
+  engine.kvFirst = options.pairs.staging == Staging::kUnlimited;
   return engine;
 }
 
@@ -101,7 +103,9 @@ Status Driver::start() {
     if (!ok(added)) return added;
     engines_[m].reset(add.spec, cluster_.latencies[add.spec.latency], engineOptions(options_));
     chunked_ |= add.spec.mode == EngineMode::kChunked;
+    paired_ |= add.spec.role != Role::kUnified;
   }
+  if (paired_) pairStart();
   priceSlo();
   if (caching_) cache_.reset(trace_.columns().workflows, cluster_.prefixCaches);
   if (wrong_) {
@@ -123,6 +127,7 @@ Status Driver::run(RunResult* result) {
   while (ok(status_)) {
     Nanos t = std::min({engineNext_.min(), scheduler_.nextWake(), nextArrival_});
     if (!gaps_.empty()) t = std::min(t, -gaps_.top().key);
+    if (paired_) t = std::min(t, links_.next());
     if (t == kNever) break;
     if (t >= kMaxTime) return Status::kBadTime;
     ++result_.instants;
@@ -137,6 +142,7 @@ Status Driver::run(RunResult* result) {
   if (endedWorkflows_ != workflows) return Status::kLawBroken;  // nothing accepted is ever lost
   for (const Engine& engine : engines_) result_.hiddenEvictions += engine.requeued();
   metrics_.summarise(outputs_, &result_);
+  if (paired_) pairSummarise();
   if (!outputs_.tenants.empty()) summariseTenants(metrics_, slo_, trace_, outputs_.tenants);
   *result = result_;
   return status_;
@@ -150,7 +156,10 @@ Status Driver::instant(Nanos t) {
     due_.push_back(m);
   }
   reveals_.clear();
-  if (!due_.empty()) engineEvents(t);
+  if (paired_)
+    pairEvents(t);
+  else if (!due_.empty())
+    engineEvents(t);
   if (nextArrival_ <= t) {
     arrive(t);
     arrivalEvents(t);
@@ -163,6 +172,10 @@ Status Driver::instant(Nanos t) {
   while (!ended_.empty() && ok(status_)) {
     closeAll(t);
     decide(t);
+  }
+  if (paired_) {
+    pairSettle(t);
+    return status_;
   }
   for (const std::uint32_t m : due_) {
     engines_[m].settle(t);
@@ -233,6 +246,7 @@ bool Driver::over(std::uint32_t slot) const {
 
 void Driver::callEvicted(const Engine::Evicted& e, Nanos t) {
   check(scheduler_.evicted(t, {attempt(e.call.slot), e.generated}));
+  if (paired_) pairs_.end(e.call.slot);
   CallTruth& c = truth_.call(e.call.slot);
   c.generated += e.generated;
   ++c.epoch;
@@ -244,7 +258,8 @@ void Driver::callEvicted(const Engine::Evicted& e, Nanos t) {
 
 void Driver::callFinished(std::uint32_t slot, std::uint32_t instance, Nanos t) {
   const CallTruth& call = truth_.call(slot);
-  if (caching_) {
+  if (paired_) pairs_.end(slot);
+  if (caching_ && !paired_) {  // on prefill instances only prompts are kept
     cache_.touch(instance, truth_.workflow(call.open).workflow,
                  trace_.columns().promptTokens[call.row] + trace_.columns().outputTokens[call.row]);
   }
@@ -257,7 +272,9 @@ void Driver::callFinished(std::uint32_t slot, std::uint32_t instance, Nanos t) {
 
 /// Lease mode: the call outgrew the engine's whole KV cache.
 void Driver::callOverflowed(std::uint32_t slot, Nanos t) {
-  check(scheduler_.failed(t, {attempt(slot), FailureClass::kFault, Leg::kUnified, 0, 0, 0, 0}));
+  const Leg leg = paired_ ? Leg::kDecode : Leg::kUnified;
+  if (paired_) pairs_.end(slot);
+  check(scheduler_.failed(t, {attempt(slot), FailureClass::kFault, leg, 0, 0, 0, 0}));
   CallTruth& call = truth_.call(slot);
   OpenTruth& w = truth_.workflow(call.open);
   --w.inFlight;
@@ -499,6 +516,7 @@ namespace {
 /// Engines whose queue or ledger changed report their exact capacity at a boundary: now, or when they reach
 /// it.
 void Driver::reportBoundaries(Nanos t) {
+  if (paired_) return pairBoundaries(t);
   for (const std::uint32_t m : scheduler_.touched()) {
     Engine& engine = engines_[m];
     if (engine.empty() || engine.wakePending() || engine.budgetOpened())
@@ -538,6 +556,10 @@ void Driver::carryOut(std::span<const Decision> decisions, Nanos t) {
       ended_.push_back(c.open);
       continue;
     }
+    if (paired_) {
+      pairDecision(d, t);
+      continue;
+    }
     ++w.inFlight;
     const Call& call = scheduler_.graph().call(d.call.slot);
     FoundPrefix found;
@@ -557,8 +579,12 @@ void Driver::lawsHold() {
   if (!scheduler_.audit()) check(Status::kLawBroken);
   if (caching_ && !cache_.consistent()) check(Status::kLawBroken);
   std::int64_t prefilled = 0;
-  for (const Engine& engine : engines_) prefilled += engine.prefilledTokens();
+  for (std::uint32_t m = 0; m < engines_.size(); ++m) {
+    // What a decode instance prefills again it has from nobody.
+    if (cluster_.instances[m].role != Role::kDecode) prefilled += engines_[m].prefilledTokens();
+  }
   if (prefilled + cachedTokens_ != promptTokens_) check(Status::kLawBroken);
+  if (paired_) return pairLawsHold();
   for (std::uint32_t m = 0; m < engines_.size(); ++m) {
     const Ledger& ledger = scheduler_.cluster().at(m).ledger;
     if (ledger.leased != engines_[m].held()) check(Status::kLawBroken);
@@ -584,13 +610,17 @@ Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions
       (!cluster.prefixCaches.empty() || options.error.lengths() || options.error.times()))
     return Status::kUnsupported;
   const std::uint32_t calls = trace.columns().calls;
-  for (double* column : {outputs.readyMs, outputs.leasedMs, outputs.firstTokenMs, outputs.finishedMs}) {
+  for (double* column : {outputs.readyMs, outputs.leasedMs, outputs.firstTokenMs, outputs.finishedMs,
+                         outputs.transferStartMs, outputs.transferredMs, outputs.decodeMs}) {
     if (column != nullptr) std::fill_n(column, calls, std::numeric_limits<double>::quiet_NaN());
   }
-  if (outputs.instance != nullptr) std::fill_n(outputs.instance, calls, std::uint16_t{0xffff});
+  for (std::uint16_t* column : {outputs.instance, outputs.decodeInstance}) {
+    if (column != nullptr) std::fill_n(column, calls, std::uint16_t{0xffff});
+  }
+  if (!(options.pairs.overlap >= 0 && options.pairs.overlap <= 1)) return Status::kBadValue;
   if (options.compat != Compat::kNone) {  // the original knows one mode
     for (const InstanceSpec& spec : cluster.instances) {
-      if (spec.mode != EngineMode::kPrefillFirst) return Status::kUnsupported;
+      if (spec.mode != EngineMode::kPrefillFirst || spec.role != Role::kUnified) return Status::kUnsupported;
     }
   }
   if (options.compat == Compat::kHexgenTicks)
