@@ -77,34 +77,38 @@ void LinkNetwork::retime(std::uint32_t index, Nanos t) {
   due(index, end);
 }
 
-void LinkNetwork::changed(std::uint32_t from, std::uint32_t to, Nanos t) {
-  for (const std::uint32_t index : moving_[from]) retime(index, t);
-  for (const std::uint32_t index : moving_[to]) retime(index, t);
-}
-
+/// What ends and what begins to move at t does so together: only then do paces change. Such a change may let more
+/// end at t, whose half nanosecond is over.
 void LinkNetwork::advance(Nanos t) {
   done_.clear();
   const auto moved = [this](std::uint32_t flow, std::uint32_t position) { flows_[flow].position = position; };
   while (!due_.empty() && -due_.top().key == t) {
     const std::uint32_t index = due_.top().slot;
-    Flow& f = flows_[index];
-    const Transfer transfer = f.transfer;
-    const bool free = ends_[transfer.from].linkPerToken == 0 && ends_[transfer.to].linkPerToken == 0;
-    if (!f.moving && links_ == Links::kContended && f.left > 0 && !free) {
-      f.moving = true;
-      moving_[transfer.from].push_back(index);
-      moving_[transfer.to].push_back(index);
-      changed(transfer.from, transfer.to, t);
-      continue;
-    }
     due_.removeAt(0, moved);
-    ended_.push_back(index);
-    if (!f.moving) continue;
-    for (const std::uint32_t end : {transfer.from, transfer.to})
-      moving_[end].erase(std::find(moving_[end].begin(), moving_[end].end(), index));
-    changed(transfer.from, transfer.to, t);
+    Flow& f = flows_[index];
+    f.position = kNoSlot;
+    const std::uint32_t ends[] = {f.transfer.from, f.transfer.to};
+    const bool free = ends_[ends[0]].linkPerToken == 0 && ends_[ends[1]].linkPerToken == 0;
+    if (f.moving || links_ == Links::kFree || f.left == 0 || free)
+      ended_.push_back(index);
+    else
+      f.moving = true;
+    for (const std::uint32_t end : ends) {
+      if (!f.moving) break;
+      auto& flows = moving_[end];
+      const auto here = std::find(flows.begin(), flows.end(), index);
+      if (here == flows.end())
+        flows.push_back(index);
+      else
+        flows.erase(here);
+      changed_.push_back(end);
+    }
+    if (!due_.empty() && -due_.top().key == t) continue;
+    for (const std::uint32_t end : changed_) {
+      for (const std::uint32_t flow : moving_[end]) retime(flow, t);
+    }
+    changed_.clear();
   }
-  // A transfer may end between others of this instant whose latency ends: the order is that of the starts.
   std::sort(ended_.begin(), ended_.end(),
             [this](std::uint32_t a, std::uint32_t b) { return flows_[a].number < flows_[b].number; });
   for (const std::uint32_t index : ended_) {

@@ -64,7 +64,6 @@ class LinkNetwork {
 
   Amount paceOf(const Flow& f) const;
   void retime(std::uint32_t index, Nanos t);
-  void changed(std::uint32_t from, std::uint32_t to, Nanos t);
   void due(std::uint32_t index, Nanos t);
 
   std::vector<InstanceSpec> ends_;
@@ -75,7 +74,8 @@ class LinkNetwork {
   IndexedHeap due_;  ///< key = -time, slot = index into flows_
   std::uint64_t started_ = 0;
   std::vector<Transfer> done_;
-  std::vector<std::uint32_t> ended_;  ///< scratch
+  std::vector<std::uint32_t> ended_;    ///< scratch
+  std::vector<std::uint32_t> changed_;  ///< scratch
   std::int64_t sent_ = 0;
   std::int64_t received_ = 0;
 };
