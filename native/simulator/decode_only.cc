@@ -40,7 +40,7 @@ void DecodeOnly::arrived(std::uint32_t slot) {
   rooms_.erase(room);
 }
 
-void DecodeOnly::dropRoom(EngineBatch& b, std::uint32_t slot) {
+void DecodeOnly::dropRoom(EngineBatch& b, std::uint32_t slot, Nanos t) {
   for (std::size_t i = b.fifoHead + again_; i < b.fifo.size(); ++i) {
     if (b.fifo[i].slot != slot) continue;
     takeAt(b, i);
@@ -49,6 +49,11 @@ void DecodeOnly::dropRoom(EngineBatch& b, std::uint32_t slot) {
   for (std::vector<EngineCall>* calls : {&rooms_, &arrived_}) {
     const auto room = find(*calls, slot);
     if (room == calls->end()) continue;
+    if (b.growing > 0 && !prefilling_ && !b.batchChanged) {  // the iterations since the last commit count
+      std::int64_t k = boundary(b, t);
+      if (endOf(b, k) > t) --k;
+      peak_ = std::max(peak_, b.kvUsed + k * b.growing);
+    }
     --b.prefilling;
     b.kvUsed -= room->kv;
     calls->erase(room);

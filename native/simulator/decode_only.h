@@ -31,7 +31,7 @@ class DecodeOnly {
   /// The KV of a call that has room is here.
   void arrived(std::uint32_t slot);
   /// A call that has not joined needs neither its room nor its place in the queue any more.
-  void dropRoom(EngineBatch& b, std::uint32_t slot);
+  void dropRoom(EngineBatch& b, std::uint32_t slot, Nanos t);
 
   void advance(EngineBatch& b, Nanos t);
   /// After `advance`, and once all arrivals of the instant are told: where the engine stands at a boundary at

@@ -132,7 +132,7 @@ class Engine {
   // --- decode role (decode_only.h); `join` follows every `advance` and every `arrived`
   void requestRoom(const EngineCall& call) { DecodeOnly::requestRoom(batch_, call); }
   void arrived(std::uint32_t slot) { decodeOnly_.arrived(slot); }
-  void dropRoom(std::uint32_t slot) { decodeOnly_.dropRoom(batch_, slot); }
+  void dropRoom(std::uint32_t slot, Nanos t) { decodeOnly_.dropRoom(batch_, slot, t); }
   void join(Nanos t) { decodeOnly_.join(batch_, t); }
   const std::vector<std::uint32_t>& roomGiven() const { return decodeOnly_.roomGiven(); }
   const std::vector<std::uint32_t>& joined() const { return decodeOnly_.joined(); }

@@ -65,7 +65,7 @@ void Driver::pairPrefilled(const EngineCall& call, Nanos t) {
   if (c.kv != PairKv::kPending) check(Status::kLawBroken);
   if (c.outputTokens <= 1) {  // it ends with its prefill
     if (c.room != PairRoom::kNone) {
-      engines_[c.d].dropRoom(call.slot);
+      engines_[c.d].dropRoom(call.slot, t);
       dueNow(c.d);
     }
     c.room = PairRoom::kNone;
