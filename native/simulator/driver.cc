@@ -111,6 +111,7 @@ Status Driver::start() {
   if (wrong_) {
     const double overcommit = options_.parameters[Parameter::kOvercommit];
     for (const InstanceSpec& m : cluster_.instances) {
+      if (m.role == Role::kPrefill) continue;
       if (mostKv_.size() <= m.model) mostKv_.resize(std::size_t{m.model} + 1, 0);
       const auto limit = static_cast<std::int64_t>(static_cast<double>(m.kvTokens) * overcommit);
       mostKv_[m.model] = std::max(mostKv_[m.model], std::min(limit, m.kvTokens));
@@ -169,7 +170,7 @@ Status Driver::instant(Nanos t) {
   if (!ended_.empty()) closeAll(t);
   decide(t);
   // A rejection aborts its workflow, which may take the head of a queue away: another event, another decide.
-  while (!ended_.empty() && ok(status_)) {
+  while ((!ended_.empty() || (paired_ && pairUnasked(t))) && ok(status_)) {
     closeAll(t);
     decide(t);
   }

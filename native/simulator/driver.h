@@ -119,9 +119,11 @@ class Driver {
   void pairDecision(const Decision& d, Nanos t);
   void pairSettle(Nanos t);
   void pairBoundaries(Nanos t);
+  bool pairUnasked(Nanos t);
   void pairWakeTouched(Nanos t);
   void askRoom(std::uint32_t slot);
-  void startTransfer(std::uint32_t slot, double overlap, Nanos t);
+  void choose(std::uint32_t slot, std::uint32_t d);
+  void startTransfer(std::uint32_t slot, Nanos t);
   void roomGiven(std::uint32_t slot, std::uint32_t d, Nanos t);
   void pairJoined(std::uint32_t slot, Nanos t);
   void pairLawsHold();

@@ -1,7 +1,5 @@
 #include "simulator/final_horizon.h"
 
-#include "workflow/pair_estimate.h"
-
 namespace laxity {
 
 void FinalHorizon::estimate(std::uint32_t row) {
@@ -14,9 +12,9 @@ void FinalHorizon::estimate(std::uint32_t row) {
   estimates_.assign(classes.size(), {0, kNever});
   decodeAlone_.assign(classes.size(), kNever);
   if (!classes.empty() && classes.front().spec.role != Role::kUnified) {
-    pairEstimates(cluster_, model, prompt, output, kv, 1, first_, estimates_.data(), decodeAlone_.data());
+    pairEstimates(cluster_, {model, 0, prompt, output, kv, 1}, terms_, estimates_.data(), decodeAlone_.data());
     for (Estimate& e : estimates_) {
-      const bool over = output <= 1 && first_ == FirstToken::kFromPrefill && e.exec != kNever;
+      const bool over = output <= 1 && terms_.firstToken == FirstToken::kFromPrefill && e.exec != kNever;
       if (over) e.exec = e.prefill;
     }
     return;
@@ -26,7 +24,7 @@ void FinalHorizon::estimate(std::uint32_t row) {
     const LatencyModel& latency = cluster_.latency(classes[k]);
     Estimate& e = estimates_[k];
     e.prefill = latency.prefill(prompt, 0);
-    e.exec = e.prefill + decodeTime(latency, first_, prompt, output);
+    e.exec = e.prefill + decodeTime(latency, terms_.firstToken, prompt, output);
   }
 }
 

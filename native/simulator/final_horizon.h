@@ -9,15 +9,15 @@
 #include "cluster/cluster.h"
 #include "workflow/graph.h"
 #include "workflow/horizon.h"
-#include "workflow/template.h"
+#include "workflow/pair_estimate.h"
 #include "workload/trace.h"
 
 namespace laxity {
 
 class FinalHorizon {
  public:
-  FinalHorizon(const Trace& trace, const Cluster& cluster, FirstToken first)
-      : trace_(trace), cluster_(cluster), first_(first) {}
+  FinalHorizon(const Trace& trace, const Cluster& cluster, const PairTerms& terms)
+      : trace_(trace), cluster_(cluster), terms_(terms) {}
 
   /// ns; what no instance can serve adds nothing. A call whose only output token comes with its prefill needs no
   /// transfer.
@@ -28,7 +28,7 @@ class FinalHorizon {
 
   const Trace& trace_;
   const Cluster& cluster_;
-  FirstToken first_;
+  PairTerms terms_;
   Graph graph_;
   Horizons horizons_;
   std::vector<Estimate> estimates_;

@@ -13,6 +13,7 @@
 #include <cmath>
 
 #include "simulator/driver.h"
+#include "workflow/pair_estimate.h"
 
 namespace laxity {
 
@@ -61,7 +62,7 @@ void Driver::pairEvents(Nanos t) {
 }
 
 void Driver::pairPrefilled(const EngineCall& call, Nanos t) {
-  PairCall& c = pairs_.at(call.slot);
+  PairLegs& c = pairs_.at(call.slot);
   if (c.kv != PairKv::kPending) check(Status::kLawBroken);
   if (c.outputTokens <= 1) {  // it ends with its prefill
     if (c.room != PairRoom::kNone) {
@@ -73,33 +74,46 @@ void Driver::pairPrefilled(const EngineCall& call, Nanos t) {
   }
   c.kv = PairKv::kHeld;
   const PairOptions& o = options_.pairs;
+  if (const std::uint32_t d = scheduler_.pairs()->call(call.slot).decode; d != c.d) {
+    if (!o.lateDecode) check(Status::kLawBroken);  // the place is locked with the lease
+    if (c.room != PairRoom::kNone) {
+      engines_[c.d].dropRoom(call.slot, t);
+      dueNow(c.d);
+      c.room = PairRoom::kNone;
+    }
+    choose(call.slot, d);
+  }
   if (o.staging == Staging::kUnlimited || c.room == PairRoom::kGiven) {
-    startTransfer(call.slot, options_.pairs.overlap, t);
+    startTransfer(call.slot, t);
   } else if (o.admission == DecodeAdmission::kEngine && c.room == PairRoom::kNone) {
     askRoom(call.slot);
   }
 }
 
 void Driver::askRoom(std::uint32_t slot) {
-  PairCall& c = pairs_.at(slot);
+  PairLegs& c = pairs_.at(slot);
   if (c.room != PairRoom::kNone) check(Status::kLawBroken);
   c.room = PairRoom::kAsked;
   engines_[c.d].requestRoom({slot, c.promptTokens, c.outputTokens, c.expectedTokens, c.need, 0, 0});
   dueNow(c.d);
 }
 
-/// `overlap`: the share that has moved while the prefill ran. What had no destination then has moved nothing.
-void Driver::startTransfer(std::uint32_t slot, double overlap, Nanos t) {
-  PairCall& c = pairs_.at(slot);
+void Driver::choose(std::uint32_t slot, std::uint32_t d) {
+  pairs_.at(slot).d = d;
+  if (outputs_.decodeInstance != nullptr)
+    outputs_.decodeInstance[truth_.call(slot).row] = static_cast<std::uint16_t>(d);
+}
+
+void Driver::startTransfer(std::uint32_t slot, Nanos t) {
+  PairLegs& c = pairs_.at(slot);
   if (c.kv != PairKv::kHeld) check(Status::kLawBroken);
   c.kv = PairKv::kMoving;
-  const std::int64_t moved = static_cast<std::int64_t>(overlap * c.promptTokens);
-  links_.start({slot, c.p, c.d, c.promptTokens - moved}, t);
+  links_.start({slot, c.p, c.d, tokensToMove(c.promptTokens, options_.pairs.overlap)}, t);
   if (outputs_.transferStartMs != nullptr) outputs_.transferStartMs[truth_.call(slot).row] = toMs(t);
 }
 
 void Driver::pairTransferred(const Transfer& transfer, Nanos t) {
-  PairCall& c = pairs_.at(transfer.slot);
+  PairLegs& c = pairs_.at(transfer.slot);
   if (c.kv != PairKv::kMoving || c.p != transfer.from || c.d != transfer.to) check(Status::kLawBroken);
   c.kv = PairKv::kThere;
   check(scheduler_.transferDone(t, {attempt(transfer.slot)}));
@@ -115,17 +129,17 @@ void Driver::pairTransferred(const Transfer& transfer, Nanos t) {
 }
 
 void Driver::roomGiven(std::uint32_t slot, std::uint32_t d, Nanos t) {
-  PairCall& c = pairs_.at(slot);
+  PairLegs& c = pairs_.at(slot);
   if (c.room != PairRoom::kAsked || c.d != d) check(Status::kLawBroken);
   c.room = PairRoom::kGiven;
   if (options_.pairs.staging == Staging::kUnlimited)
     pairJoined(slot, t);
   else if (c.kv == PairKv::kHeld)
-    startTransfer(slot, 0, t);
+    startTransfer(slot, t);
 }
 
 void Driver::pairJoined(std::uint32_t slot, Nanos t) {
-  PairCall& c = pairs_.at(slot);
+  PairLegs& c = pairs_.at(slot);
   if (c.room != PairRoom::kGiven || c.kv != PairKv::kThere) check(Status::kLawBroken);
   c.room = PairRoom::kJoined;
   if (outputs_.decodeMs != nullptr) outputs_.decodeMs[truth_.call(slot).row] = toMs(t);
@@ -136,13 +150,8 @@ void Driver::pairDecision(const Decision& d, Nanos t) {
   CallTruth& truth = truth_.call(slot);
   const PairOptions& o = options_.pairs;
   if (d.kind == DecisionKind::kAdmitDecode) {
-    PairCall& c = pairs_.at(slot);
-    if (c.p != d.instance) check(Status::kLawBroken);
-    // The place is locked with the lease, unless d is chosen again; what is on its way has its target.
-    if (c.d != d.decodeInstance && (!o.lateDecode || c.kv > PairKv::kHeld)) check(Status::kLawBroken);
-    c.d = d.decodeInstance;
-    if (outputs_.decodeInstance != nullptr)
-      outputs_.decodeInstance[truth.row] = static_cast<std::uint16_t>(c.d);
+    PairLegs& c = pairs_.at(slot);
+    if (c.p != d.instance || c.d != d.decodeInstance) check(Status::kLawBroken);
     askRoom(slot);
     return;
   }
@@ -152,9 +161,9 @@ void Driver::pairDecision(const Decision& d, Nanos t) {
   FoundPrefix found;
   if (caching_) found = findCached(call, truth.row, w.workflow, d.instance);
   truth.cached = found.tokens;
-  PairCall& c = pairs_.lease(slot);
+  PairLegs& c = pairs_.lease(slot);
   c.p = d.instance;
-  c.d = d.decodeInstance;
+  choose(slot, d.decodeInstance);
   c.promptTokens = call.promptTokens;
   c.outputTokens = trace_.columns().outputTokens[truth.row] - truth.generated;
   c.expectedTokens = call.predictedTokens;
@@ -165,8 +174,6 @@ void Driver::pairDecision(const Decision& d, Nanos t) {
   if (o.admission == DecodeAdmission::kEngine && o.staging == Staging::kNone && o.reserve == Reserve::kEarly)
     askRoom(slot);
   if (outputs_.instance != nullptr) outputs_.instance[truth.row] = static_cast<std::uint16_t>(c.p);
-  if (outputs_.decodeInstance != nullptr)
-    outputs_.decodeInstance[truth.row] = static_cast<std::uint16_t>(c.d);
   if (outputs_.leasedMs != nullptr && truth.epoch == 0) outputs_.leasedMs[truth.row] = toMs(t);
 }
 
@@ -198,6 +205,18 @@ void Driver::pairBoundaries(Nanos t) {
   }
 }
 
+/// Whether a decision touched a decode engine that stands at a boundary and was not asked: it is considered at
+/// this very instant too.
+bool Driver::pairUnasked(Nanos t) {
+  if (options_.feedback == Feedback::kLease) return false;
+  for (const std::uint32_t m : scheduler_.touched()) {
+    Engine& engine = engines_[m];
+    if (cluster_.instances[m].role != Role::kDecode || engine.empty() || engine.wakePending()) continue;
+    if (scheduler_.cluster().at(m).exact.at != t && engine.standsAt(t)) return true;
+  }
+  return false;
+}
+
 void Driver::pairWakeTouched(Nanos t) {
   for (const std::uint32_t m : scheduler_.touched()) {
     Engine& engine = engines_[m];
@@ -218,7 +237,7 @@ void Driver::pairLawsHold() {
   const auto& calls = pairs_.calls();
   const Graph& graph = scheduler_.graph();
   for (std::uint32_t slot = 0; slot < calls.size(); ++slot) {
-    const PairCall& c = calls[slot];
+    const PairLegs& c = calls[slot];
     if (c.kv == PairKv::kNone) continue;
     ++leased;
     const CallState state = graph.call(slot).state;
@@ -258,7 +277,7 @@ void Driver::pairLawsHold() {
     }
     if (engine.empty() && count.held == 0 && kv != 0) check(Status::kLawBroken);
     const Ledger& ledger = scheduler_.cluster().at(m).ledger;
-    if (leased == 0 && (ledger.leased != 0 || ledger.reservedKv != 0 || ledger.heldKv != 0 ||
+    if (leased == 0 && (ledger.leased != 0 || ledger.reservedKv != 0 ||
                         ledger.unprefilled != 0 || ledger.unprefilledWork != 0))
       check(Status::kLawBroken);
   }

@@ -25,7 +25,7 @@ enum class PairRoom : std::uint8_t {
   kJoined,  ///< it decodes, or was evicted and waits in the engine unseen
 };
 
-struct PairCall {
+struct PairLegs {
   PairKv kv = PairKv::kNone;
   PairRoom room = PairRoom::kNone;
   std::uint32_t p = kNoSlot;
@@ -42,23 +42,23 @@ class PairTruth {
     calls_.clear();
     leased_ = 0;
   }
-  PairCall& lease(std::uint32_t slot) {
+  PairLegs& lease(std::uint32_t slot) {
     if (slot >= calls_.size()) calls_.resize(slot + std::size_t{1});
-    calls_[slot] = PairCall{};
+    calls_[slot] = PairLegs{};
     calls_[slot].kv = PairKv::kPending;
     ++leased_;
     return calls_[slot];
   }
   void end(std::uint32_t slot) {
-    calls_[slot] = PairCall{};
+    calls_[slot] = PairLegs{};
     --leased_;
   }
-  PairCall& at(std::uint32_t slot) { return calls_[slot]; }
-  const std::vector<PairCall>& calls() const { return calls_; }
+  PairLegs& at(std::uint32_t slot) { return calls_[slot]; }
+  const std::vector<PairLegs>& calls() const { return calls_; }
   std::size_t leased() const { return leased_; }
 
  private:
-  std::vector<PairCall> calls_;  ///< by the call's slot
+  std::vector<PairLegs> calls_;  ///< by the call's slot
   std::size_t leased_ = 0;
 };
 

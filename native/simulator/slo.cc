@@ -10,7 +10,7 @@ void SloRule::price(const Cluster& cluster) {
   cluster_ = &cluster;
   horizons_.clear();
   if (options_.sloBase == SloBase::kHorizon) {
-    FinalHorizon horizon(trace_, cluster, engineOptions(options_).firstToken);
+    FinalHorizon horizon(trace_, cluster, {engineOptions(options_).firstToken, 1, options_.pairs.overlap});
     for (std::uint32_t w = 0; w < trace_.columns().workflows; ++w) horizons_.push_back(horizon.of(w));
   }
   if (options_.sloBase != SloBase::kTemplate || spec_.templates.empty()) return;
@@ -45,25 +45,20 @@ Nanos SloRule::deadline(std::uint32_t workflow, Nanos arrival) const {
   return arrival + (scaled < limit ? static_cast<Nanos>(scaled + 0.5) : kMaxTime - arrival);
 }
 
-/// Mean time alone over the instances; prefill-decode: over the prefill instances, each with its best decode
-/// instance.
+/// Mean time alone over the instances; prefill-decode: of its parts, over the instances of each role.
 Nanos SloRule::meanTime(std::uint32_t row) const {
   const TraceColumns& c = trace_.columns();
   const std::uint16_t model = c.model == nullptr ? 0 : c.model[row];
   const FirstToken first = engineOptions(options_).firstToken;
   const auto& classes = cluster_->classes();
-  ClusterMean mean;
   if (!classes.empty() && classes.front().spec.role != Role::kUnified) {
     std::vector<Estimate> estimates(classes.size());
     std::vector<Nanos> decodeAlone(classes.size());
     const std::int64_t kv = std::int64_t{c.promptTokens[row]} + c.outputTokens[row];
-    pairEstimates(*cluster_, model, c.promptTokens[row], c.outputTokens[row], kv, 1, first, estimates.data(),
-                  decodeAlone.data());
-    for (std::size_t k = 0; k < classes.size(); ++k) {
-      if (estimates[k].exec != kNever) mean.add(estimates[k].exec, classes[k].present);
-    }
-    return mean.value();
+    return pairEstimates(*cluster_, {model, 0, c.promptTokens[row], c.outputTokens[row], kv, 1},
+                         {first, 1, options_.pairs.overlap}, estimates.data(), decodeAlone.data());
   }
+  ClusterMean mean;
   for (const HardwareClass& k : classes) {
     if (k.spec.model != model) continue;
     const LatencyModel& latency = cluster_->latency(k);
