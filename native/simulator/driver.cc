@@ -194,6 +194,7 @@ void Driver::decide(Nanos t) {
     if (chunked_) reportBudgets(t);
     if (!scheduler_.touched().empty()) reportBoundaries(t);
   }
+  if (paired_ && !pairNews(t)) return;
   if (const auto decisions = scheduler_.decide(t); !decisions.empty()) carryOut(decisions, t);
   if (!misjudged_.empty()) correctBudgets(t);
   if (scheduler_.placementFailed()) check(Status::kPlacementFailed);
@@ -224,7 +225,7 @@ void Driver::engineEvents(Nanos t) {
 }
 
 void Driver::callPrefilled(const EngineCall& call, std::uint32_t instance, Nanos t) {
-  check(scheduler_.firstToken(t, {attempt(call.slot)}));
+  event(scheduler_.firstToken(t, {attempt(call.slot)}));
   const CallTruth& c = truth_.call(call.slot);
   if (caching_) cache_.touch(instance, truth_.workflow(c.open).workflow, call.promptTokens);
   if (options_.laws) {
@@ -246,7 +247,7 @@ bool Driver::over(std::uint32_t slot) const {
 }
 
 void Driver::callEvicted(const Engine::Evicted& e, Nanos t) {
-  check(scheduler_.evicted(t, {attempt(e.call.slot), e.generated}));
+  event(scheduler_.evicted(t, {attempt(e.call.slot), e.generated}));
   if (paired_) pairs_.end(e.call.slot);
   CallTruth& c = truth_.call(e.call.slot);
   c.generated += e.generated;
@@ -264,7 +265,7 @@ void Driver::callFinished(std::uint32_t slot, std::uint32_t instance, Nanos t) {
     cache_.touch(instance, truth_.workflow(call.open).workflow,
                  trace_.columns().promptTokens[call.row] + trace_.columns().outputTokens[call.row]);
   }
-  check(scheduler_.finished(t, {attempt(slot), trace_.columns().outputTokens[call.row] - call.generated}));
+  event(scheduler_.finished(t, {attempt(slot), trace_.columns().outputTokens[call.row] - call.generated}));
   if (outputs_.finishedMs != nullptr) outputs_.finishedMs[call.row] = toMs(t);
   ++result_.calls;
   --truth_.workflow(call.open).inFlight;
@@ -275,7 +276,7 @@ void Driver::callFinished(std::uint32_t slot, std::uint32_t instance, Nanos t) {
 void Driver::callOverflowed(std::uint32_t slot, Nanos t) {
   const Leg leg = paired_ ? Leg::kDecode : Leg::kUnified;
   if (paired_) pairs_.end(slot);
-  check(scheduler_.failed(t, {attempt(slot), FailureClass::kFault, leg, 0, 0, 0, 0}));
+  event(scheduler_.failed(t, {attempt(slot), FailureClass::kFault, leg, 0, 0, 0, 0}));
   CallTruth& call = truth_.call(slot);
   OpenTruth& w = truth_.workflow(call.open);
   --w.inFlight;
@@ -337,7 +338,7 @@ void Driver::toolsDone(Nanos t) {
       reveals_.push_back(g);
     } else {
       const Ref c = truth_.refOf(g.index, g.row);
-      check(scheduler_.toolDone(t, {{c, truth_.call(c.slot).epoch}}));
+      event(scheduler_.toolDone(t, {{c, truth_.call(c.slot).epoch}}));
     }
   }
 }
@@ -359,7 +360,7 @@ void Driver::arrivalEvents(Nanos t) {
     if (outputs_.arrivalMs != nullptr) outputs_.arrivalMs[w.workflow] = toMs(t);
     const std::uint16_t tenant = c.tenant == nullptr ? 0 : c.tenant[w.workflow];
     const auto stages = static_cast<std::int16_t>(cluster_.templates.empty() ? -1 : options_.stageTemplate);
-    check(scheduler_.openWorkflow(t, {w.ref, tenant, stages, 0, slo_.deadline(w.workflow, t), -1}));
+    event(scheduler_.openWorkflow(t, {w.ref, tenant, stages, 0, slo_.deadline(w.workflow, t), -1}));
   }
   for (const std::uint32_t index : opened_) {
     if (early()) revealAll(index, t);
@@ -399,7 +400,7 @@ void Driver::revealCall(std::uint32_t index, std::uint32_t row, Nanos t, bool ea
   r.predictedHigh = r.predictedTokens;
   if (wrong_) mistakeLengths(truth_.workflow(index).workflow, row);
   if (caching_) hintCached(truth_.workflow(index).workflow, row);
-  check(scheduler_.reveal(t, r, parents_));
+  event(scheduler_.reveal(t, r, parents_));
 }
 
 /// A mistake alone never makes a call larger than every instance of its model: whoever predicts knows the
@@ -473,7 +474,7 @@ void Driver::workflowEnded(std::uint32_t index, Nanos t) {
   if (!w.closed) {
     w.closed = true;
     ++endedWorkflows_;
-    check(scheduler_.closeWorkflow(t, {w.ref}));
+    event(scheduler_.closeWorkflow(t, {w.ref}));
     if (!w.aborted) {
       metrics_.completed(w.workflow, w.arrival, t);
       if (outputs_.control != nullptr)

@@ -119,6 +119,7 @@ class Driver {
   void pairDecision(const Decision& d, Nanos t);
   void pairSettle(Nanos t);
   void pairBoundaries(Nanos t);
+  bool pairNews(Nanos t);
   bool pairUnasked(Nanos t);
   void pairWakeTouched(Nanos t);
   void askRoom(std::uint32_t slot);
@@ -136,6 +137,11 @@ class Driver {
   Nanos gapOf(std::uint32_t row) const;
   CallAttempt attempt(std::uint32_t slot) {
     return {{slot, truth_.call(slot).generation}, truth_.call(slot).epoch};
+  }
+  /// What an event of the scheduler returned.
+  void event(Status s) {
+    news_ = true;
+    check(s);
   }
   void check(Status s) {
     if (!ok(s) && ok(status_)) status_ = s;
@@ -163,6 +169,7 @@ class Driver {
   TournamentTree engineNext_;
   bool chunked_ = false;  ///< some engine is
   bool paired_ = false;   ///< a prefill-decode cluster
+  bool news_ = false;     ///< the scheduler was told something since it last decided
   PairTruth pairs_;
   LinkNetwork links_;
 

@@ -116,7 +116,7 @@ void Driver::pairTransferred(const Transfer& transfer, Nanos t) {
   PairLegs& c = pairs_.at(transfer.slot);
   if (c.kv != PairKv::kMoving || c.p != transfer.from || c.d != transfer.to) check(Status::kLawBroken);
   c.kv = PairKv::kThere;
-  check(scheduler_.transferDone(t, {attempt(transfer.slot)}));
+  event(scheduler_.transferDone(t, {attempt(transfer.slot)}));
   if (outputs_.transferredMs != nullptr) outputs_.transferredMs[truth_.call(transfer.slot).row] = toMs(t);
   engines_[c.p].kvLeft(c.promptTokens);
   dueNow(c.p);
@@ -197,12 +197,20 @@ void Driver::pairBoundaries(Nanos t) {
     Engine& engine = engines_[m];
     if (cluster_.instances[m].role != Role::kDecode || engine.empty() || engine.wakePending()) continue;
     if (engine.atBoundaryOrWake(t)) {
-      check(scheduler_.capacity(
+      event(scheduler_.capacity(
           t, {m, engine.sequencesFree(), engine.kvFree(), engine.prefillFree(), 1}));
     } else {
       engineNext_.set(m, engine.next());
     }
   }
+}
+
+/// A plan covers all prefill instances, also those that nothing touched, and time alone re-ranks nothing: what an
+/// engine does unseen must not bring a decision about.
+bool Driver::pairNews(Nanos t) {
+  const bool news = news_ || scheduler_.nextWake() <= t;
+  news_ = false;
+  return news;
 }
 
 /// Whether a decision touched a decode engine that stands at a boundary and was not asked: it is considered at
