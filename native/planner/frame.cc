@@ -68,6 +68,7 @@ void Frame::begin(Nanos t, const PrefillPool& prefill, const DecodePool& decodeP
   blocks_.resize(lanes * rows_);
 
   const double ones = allBits();
+  const double* links = calls.links();
   const std::uint32_t pairs = prefillClasses * decodeClasses;
   for (std::uint32_t i = 0; i < size; ++i) {
     const std::uint32_t group = i / kLanes;
@@ -78,11 +79,12 @@ void Frame::begin(Nanos t, const PrefillPool& prefill, const DecodePool& decodeP
     const WaitingCall& c = calls.at(slot[i]);
     const double* pre = calls.prefill(slot[i]);
     const double* transfer = calls.transfer(slot[i]);
+    const double moved = c.moved;
     *out = c.output;
     for (std::uint32_t h = 0; h < prefillClasses; ++h) {
       double* row = out + std::size_t{1 + h} * kLanes;
       for (std::uint32_t g = 0; g < decodeClasses; ++g, row += prefillClasses * kLanes)
-        *row = pre[h] + transfer[h * decodeClasses + g];
+        *row = pre[h] + (transfer[h * decodeClasses + g] + moved * links[h * decodeClasses + g]);
     }
     liveIn[group] |= bit;
     skip[i] = 0;
@@ -99,7 +101,7 @@ void Frame::begin(Nanos t, const PrefillPool& prefill, const DecodePool& decodeP
       const std::uint32_t hardware = present ? prefill.at(h.instance).hardwareClass : 0;
       const double own = present ? prefillTime(i, h.instance) : kInfinite;
       for (std::uint32_t g = 0; g < decodeClasses; ++g, row += kLanes)
-        *row = own + transfer[hardware * decodeClasses + g];
+        *row = own + (transfer[hardware * decodeClasses + g] + moved * links[hardware * decodeClasses + g]);
     }
   }
   for (std::uint32_t i = size; i < lanes; ++i) {

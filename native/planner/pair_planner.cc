@@ -41,14 +41,11 @@ void PairPlanner::greedy() {
   }
 }
 
-void PairPlanner::inSequence() {
-  for (const std::uint32_t i : sequence_) {
-    if (enough()) return;
-    evaluate(
-        frame_, i, [&](std::uint32_t d) { return frame_.waitOf(d, i); },
-        [&](std::uint32_t d) { return frame_.waitBound(d, i); });
-    if (frame_.decodeRank[i] >= 0) commit(i);
-  }
+void PairPlanner::place(std::uint32_t i) {
+  evaluate(
+      frame_, i, [&](std::uint32_t d) { return frame_.waitOf(d, i); },
+      [&](std::uint32_t d) { return frame_.waitBound(d, i); });
+  if (frame_.decodeRank[i] >= 0) commit(i);
 }
 
 Changed PairPlanner::commit(std::uint32_t i) {

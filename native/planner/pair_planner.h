@@ -121,18 +121,16 @@ class PairPlanner {
         greedy();
       } else {
         kernel_->first(frame_);
-        std::sort(sequence_.begin(), sequence_.end(), [&](std::uint32_t a, std::uint32_t b) {
+        inSequence([&](std::uint32_t a, std::uint32_t b) {
           return frame_.score[a] != frame_.score[b] ? frame_.score[a] > frame_.score[b] : frame_.before(a, b);
         });
-        inSequence();
       }
     } else {
-      std::sort(sequence_.begin(), sequence_.end(), [&](std::uint32_t a, std::uint32_t b) {
+      inSequence([&](std::uint32_t a, std::uint32_t b) {
         const auto keyA = order.key(frame_.call(a));
         const auto keyB = order.key(frame_.call(b));
         return keyA != keyB ? keyA > keyB : frame_.before(a, b);
       });
-      inSequence();
     }
     return entries_;
   }
@@ -142,7 +140,17 @@ class PairPlanner {
              const PlanOptions& options);
   bool enough() const;
   void greedy();
-  void inSequence();
+  void place(std::uint32_t i);
+  /// One call after the other, in the order of `before`. A heap: a plan that stops early has sorted little.
+  template <class Before>
+  void inSequence(Before&& before) {
+    const auto later = [&](std::uint32_t a, std::uint32_t b) { return before(b, a); };
+    std::make_heap(sequence_.begin(), sequence_.end(), later);
+    for (auto end = sequence_.end(); end != sequence_.begin() && !enough(); --end) {
+      std::pop_heap(sequence_.begin(), end, later);
+      place(*(end - 1));
+    }
+  }
   Changed commit(std::uint32_t i);
 
   const Kernel* kernel_;

@@ -31,6 +31,7 @@ void WaitingCalls::configure(std::uint32_t prefillClasses, std::uint32_t decodeC
   calls_.clear();
   prefill_.clear();
   transfer_.clear();
+  links_.assign(std::size_t{prefillClasses} * decodeClasses, 0);
   byKv_.clear();
 }
 
@@ -38,7 +39,8 @@ Status WaitingCalls::add(std::uint32_t slot, WaitingCall call, std::span<const N
                          std::span<const Nanos> transfer) {
   const std::size_t pairs = std::size_t{prefillClasses_} * decodeClasses_;
   if (holds(slot)) return Status::kSlotInUse;
-  if (call.kv < 1 || call.kv > kMaxKvTokens || call.output < 1) return Status::kBadTokens;
+  if (call.kv < 1 || call.kv > kMaxKvTokens || call.output < 1 || call.moved > kMaxMoved)
+    return Status::kBadTokens;
   if (call.arrival < 0 || call.arrival > kMaxTime || call.hint < 0 || call.hint > kMaxTime)
     return Status::kBadTime;
   if (!(call.inverseHorizon > 0 && call.inverseHorizon <= 1) || !valid(call.holders[0]) ||
@@ -93,6 +95,14 @@ Status WaitingCalls::setTransfer(std::uint32_t slot, std::uint32_t prefillClass,
   if (time < 0) return Status::kBadTime;
   transfer_[(std::size_t{slot} * prefillClasses_ + prefillClass) * decodeClasses_ + decodeClass] =
       duration(time);
+  return Status::kOk;
+}
+
+Status WaitingCalls::setLink(std::uint32_t prefillClass, std::uint32_t decodeClass, Nanos perToken) {
+  if (prefillClass >= prefillClasses_ || decodeClass >= decodeClasses_) return Status::kBadValue;
+  if (perToken < 0) return Status::kBadTime;
+  links_[std::size_t{prefillClass} * decodeClasses_ + decodeClass] =
+      static_cast<double>(std::min(perToken, kMaxLinkTime));
   return Status::kOk;
 }
 

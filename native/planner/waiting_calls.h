@@ -1,7 +1,8 @@
 // The calls that wait for a pair of instances, flat and persistent.
 //
-// Each has one prefill time per prefill class and one transfer time per pair of classes (at the present load
-// of the links, frozen during a plan; `setTransfer` when it changes). At most two prefill instances may hold
+// Each has one prefill time per prefill class, and one transfer time per pair of classes: a part of its own
+// plus `moved` tokens times what the link between the classes takes per token at its present load. `setLink`
+// changes that for all calls at once, and it is frozen during a plan. At most two prefill instances may hold
 // a prefix of the call: there its prefill takes `Holder::prefill`, or the time of the class where that is
 // shorter. Calls are kept in ascending KV need, so that one walk along a release list answers for all of
 // them.
@@ -34,9 +35,13 @@ struct WaitingCall {
   std::int64_t kv = 0;        ///< m = prompt + predicted output, tokens, >= 1
   std::uint32_t output = 0;   ///< predicted output, tokens, >= 1
   std::uint32_t sequences = 1;
+  std::uint32_t moved = 0;       ///< tokens that the links are asked for, at most kMaxMoved
   std::uint32_t lock = kNoSlot;  ///< the only decode instance it may use
   Holder holders[2];
 };
+
+inline constexpr std::uint32_t kMaxMoved = 1u << 27;
+inline constexpr Nanos kMaxLinkTime = Nanos{1} << 23;  ///< per token: the product stays an exact double
 
 class WaitingCalls {
  public:
@@ -51,6 +56,8 @@ class WaitingCalls {
   Status remove(std::uint32_t slot);
 
   Status setTransfer(std::uint32_t slot, std::uint32_t prefillClass, std::uint32_t decodeClass, Nanos time);
+  /// ns per moved token between two classes; longer times count as kMaxLinkTime.
+  Status setLink(std::uint32_t prefillClass, std::uint32_t decodeClass, Nanos perToken);
   Status setHorizon(std::uint32_t slot, double inverseHorizon, Nanos hint);
   Status setKey(std::uint32_t slot, std::int64_t key);
   Status setLock(std::uint32_t slot, std::uint32_t lock);
@@ -71,7 +78,9 @@ class WaitingCalls {
   };
   const std::vector<ByKv>& byKv() const { return byKv_; }
 
-  /// Integers below 2^53 in doubles, infinite where the call cannot run.
+  /// By [prefill class * decode classes + decode class].
+  const double* links() const { return links_.data(); }
+  /// Integers below 2^53 in doubles, infinite where the call cannot run; transfers without their links.
   const double* prefill(std::uint32_t slot) const {
     return prefill_.data() + std::size_t{slot} * prefillClasses_;
   }
@@ -89,6 +98,7 @@ class WaitingCalls {
   std::vector<WaitingCall> calls_;
   std::vector<double> prefill_;
   std::vector<double> transfer_;
+  std::vector<double> links_;
   std::vector<ByKv> byKv_;
 };
 

@@ -63,12 +63,14 @@ std::uint32_t Scheduler::chooseDecode(std::uint32_t slot, std::uint32_t prefill)
 }
 
 /// The credit of a prefill instance (CONTRACT 5); its KV holds a prompt from the lease until it has left.
+/// Never more than there is, whatever the overcommit: a lease that waits for KV on p may hold the room on d
+/// that those wait for whose KV it is.
 bool Scheduler::hasPrefillCredit(std::uint32_t instance, const Call& c) const {
   const Instance& p = cluster_.at(instance);
   if (p.condition != Condition::kUp || p.closedUntil > now_) return false;
   const std::uint32_t ahead = config_.feedback == Feedback::kBoundary ? 0 : config_.lookahead;
   const Ledger& u = p.ledger;
-  if (u.reservedKv + c.promptTokens > classTerms_[p.hardwareClass].kvLimit) return false;
+  if (u.reservedKv + c.promptTokens > classTerms_[p.hardwareClass].kvRoom) return false;
   if (u.leased + c.sequences > p.spec.maxSequences + ahead) return false;
   if (config_.feedback == Feedback::kBoundary && p.exact.at != now_) return false;
   if (u.unprefilled < 1 + ahead) return true;
@@ -203,7 +205,7 @@ void Scheduler::leaveShared(std::uint32_t slot) {
 bool Scheduler::prefillOpen(std::uint32_t instance) {
   const Instance& p = cluster_.at(instance);
   return gateOpen(instance) && p.accepts() && p.closedUntil <= now_ && prefillGateOpen(p) &&
-         p.ledger.reservedKv < classTerms_[p.hardwareClass].kvLimit;
+         p.ledger.reservedKv < classTerms_[p.hardwareClass].kvRoom;
 }
 
 void Scheduler::leaseByPlan() {
@@ -216,7 +218,7 @@ void Scheduler::leaseByPlan() {
   bool any = true;
   while (any && pairs_->waiting() > 0) {
     any = false;
-    pairs_->refresh(cluster_, graph_, [&](std::uint32_t m) { return prefillOpen(m); });
+    pairs_->refresh(cluster_, [&](std::uint32_t m) { return prefillOpen(m); });
     if (pairs_->open() == 0) return;
     const bool projected = keyWaiting();
     for (const PlanEntry& e : pairs_->plan(now_, projected)) {
@@ -233,7 +235,7 @@ void Scheduler::leaseByPlan() {
 
 void Scheduler::requestPlan() {
   if (pairs_->waiting() == 0) return;
-  pairs_->refresh(cluster_, graph_, [&](std::uint32_t m) { return prefillOpen(m); });
+  pairs_->refresh(cluster_, [&](std::uint32_t m) { return prefillOpen(m); });
   if (pairs_->open() == 0) return;
   const bool projected = keyWaiting();
   PlanInFlight& flight = pairs_->inFlight;

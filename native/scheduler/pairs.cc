@@ -29,7 +29,6 @@ void Pairs::grow(std::size_t calls, std::size_t stride) {
   if (calls <= calls_.size()) return;
   calls_.resize(calls);
   isolatedDecode_.resize(calls, kNoSlot);
-  ratesOf_.resize(calls, 0);
   decodeAlone_.resize(calls * stride_, kNever);
 }
 
@@ -62,7 +61,7 @@ void Pairs::rebuild(const Cluster& cluster, const Graph& graph, Nanos t) {
   committed_.configure(decodeSpecs);
   admitted_.configure(decodeSpecs);
   waiting_.configure(prefill_.classes(), committed_.classes());
-  rates_.assign(std::size_t{prefill_.classes()} * committed_.classes(), -1);
+  linksKnown_ = false;
 
   prefillInstances_.clear();
   decodeInstances_.clear();
@@ -324,60 +323,33 @@ void Pairs::addWaiting(const Cluster& cluster, const Call& c, const Workflow& w,
                                   withCachedPrefix(e, c, cached.instance, cluster.latency(i)).prefill};
     }
   }
-  transferRow(cluster, c.promptTokens, estimates, decodeAlone(slot));
+  waiting.moved = static_cast<std::uint32_t>(
+      std::min<std::int64_t>(kMaxMoved, tokensToMove(c.promptTokens, terms.overlap)));
+  transferRow_.assign(std::size_t{prefill_.classes()} * committed_.classes(), kNever);
+  for (std::uint32_t h = 0; h < prefillClasses_.size(); ++h) {
+    if (prefillRow_[h] == kNever) continue;
+    const InstanceSpec& from = cluster.classes()[prefillClasses_[h]].spec;
+    for (std::uint32_t g = 0; g < decodeClasses_.size(); ++g) {
+      if (decodeAlone(slot)[decodeClasses_[g]] == kNever) continue;
+      transferRow_[std::size_t{h} * committed_.classes() + g] =
+          linkLatency(from, cluster.classes()[decodeClasses_[g]].spec);
+    }
+  }
   waiting_.add(slot, waiting, prefillRow_, transferRow_);
-  ratesOf_[slot] = rateVersion_;
 }
 
 void Pairs::removeWaiting(std::uint32_t slot) {
   if (waiting_.holds(slot)) waiting_.remove(slot);
 }
 
-/// Fills transferRow_ at the rates last seen.
-void Pairs::transferRow(const Cluster& cluster, std::uint32_t prompt, const Estimate* estimates,
-                        const Nanos* decodeAlone) {
-  const std::uint32_t columns = committed_.classes();
-  const std::int64_t tokens = tokensToMove(prompt, terms.overlap);
-  transferRow_.assign(std::size_t{prefill_.classes()} * columns, kNever);
-  for (std::uint32_t h = 0; h < prefillClasses_.size(); ++h) {
-    if (estimates[prefillClasses_[h]].exec == kNever) continue;
-    const InstanceSpec& from = cluster.classes()[prefillClasses_[h]].spec;
-    for (std::uint32_t g = 0; g < decodeClasses_.size(); ++g) {
-      if (decodeAlone[decodeClasses_[g]] == kNever) continue;
-      Fine& rate = rates_[std::size_t{h} * columns + g];
-      if (rate < 0) rate = std::max(slowed(cluster, prefillClasses_[h]), slowed(cluster, decodeClasses_[g]));
-      transferRow_[std::size_t{h} * columns + g] =
-          linkLatency(from, cluster.classes()[decodeClasses_[g]].spec) + roundFine(FineSum{rate} * tokens);
-    }
-  }
-}
-
-void Pairs::refreshTransfers(const Cluster& cluster, const Graph& graph) {
-  if (options.links == Links::kFree) return;
-  const std::uint32_t columns = committed_.classes();
-  bool changed = false;
+/// The links at their present load, for the planner: whole nanoseconds per token.
+void Pairs::refreshLinks(const Cluster& cluster) {
+  if (linksKnown_ && options.links == Links::kFree) return;
+  linksKnown_ = true;
   for (std::uint32_t h = 0; h < prefillClasses_.size(); ++h) {
     for (std::uint32_t g = 0; g < decodeClasses_.size(); ++g) {
-      const Fine rate = std::max(slowed(cluster, prefillClasses_[h]), slowed(cluster, decodeClasses_[g]));
-      Fine& known = rates_[std::size_t{h} * columns + g];
-      if (known == rate) continue;
-      changed |= known >= 0;
-      known = rate;
-    }
-  }
-  if (changed) ++rateVersion_;
-  for (const WaitingCalls::ByKv& entry : waiting_.byKv()) {
-    if (ratesOf_[entry.slot] == rateVersion_) continue;
-    ratesOf_[entry.slot] = rateVersion_;
-    const std::int64_t tokens = tokensToMove(graph.call(entry.slot).promptTokens, terms.overlap);
-    for (std::uint32_t h = 0; h < prefillClasses_.size(); ++h) {
-      const InstanceSpec& from = cluster.classes()[prefillClasses_[h]].spec;
-      for (std::uint32_t g = 0; g < decodeClasses_.size(); ++g) {
-        if (waiting_.transfer(entry.slot)[std::size_t{h} * columns + g] == kInfinite) continue;
-        const Nanos time = linkLatency(from, cluster.classes()[decodeClasses_[g]].spec) +
-                           roundFine(FineSum{rates_[std::size_t{h} * columns + g]} * tokens);
-        waiting_.setTransfer(entry.slot, h, g, time);
-      }
+      const Fine perToken = std::max(slowed(cluster, prefillClasses_[h]), slowed(cluster, decodeClasses_[g]));
+      waiting_.setLink(h, g, roundFine(perToken));
     }
   }
 }

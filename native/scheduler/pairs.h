@@ -145,12 +145,12 @@ class Pairs {
   /// Before a plan: prefill instances as their ledgers are, open where `open(instance)`; transfer times at
   /// the present load.
   template <class Open>
-  void refresh(const Cluster& cluster, const Graph& graph, Open&& open) {
+  void refresh(const Cluster& cluster, Open&& open) {
     for (std::uint32_t p = 0; p < prefillInstances_.size(); ++p) {
       prefill_.setReady(p, cluster.at(prefillInstances_[p]).ledger.prefillsEnd);
       prefill_.setOpen(p, open(prefillInstances_[p]));
     }
-    refreshTransfers(cluster, graph);
+    refreshLinks(cluster);
   }
   std::uint32_t open() const { return prefill_.open(); }
   std::span<const PlanEntry> plan(Nanos t, bool projected) {
@@ -184,9 +184,7 @@ class Pairs {
 
   void retime(const Cluster& cluster, std::uint32_t decode, Nanos t, std::int64_t sequences,
               std::int64_t context);
-  void refreshTransfers(const Cluster& cluster, const Graph& graph);
-  void transferRow(const Cluster& cluster, std::uint32_t prompt, const Estimate* estimates,
-                   const Nanos* decodeAlone);
+  void refreshLinks(const Cluster& cluster);
   Fine slowed(const Cluster& cluster, std::uint32_t hardwareClass) const;
 
   std::size_t stride_ = 0;
@@ -212,11 +210,9 @@ class Pairs {
   std::uint64_t plans_ = 0;
   std::uint64_t planned_ = 0;
 
-  std::vector<Fine> rates_;  ///< [prefill class of the pool][decode class]: per token at the load last seen
-  std::uint32_t rateVersion_ = 0;
-  std::vector<std::uint32_t> ratesOf_;  ///< by call slot: the version its transfers were computed with
-  std::vector<Nanos> prefillRow_;       ///< scratch
-  std::vector<Nanos> transferRow_;      ///< scratch
+  bool linksKnown_ = false;
+  std::vector<Nanos> prefillRow_;   ///< scratch
+  std::vector<Nanos> transferRow_;  ///< scratch
 };
 
 }  // namespace laxity

@@ -70,9 +70,7 @@ class DecodeOnly {
     return b.running + b.prefilling < b.spec.maxSequences &&
            b.kvUsed + b.growing + call.kv <= b.spec.kvTokens;
   }
-  static bool full(const EngineBatch& b) {
-    return b.growing > 0 && b.kvUsed + b.growing > b.spec.kvTokens;
-  }
+  static bool full(const EngineBatch& b) { return b.growing > 0 && b.kvUsed + b.growing > b.spec.kvTokens; }
   bool someoneFits(const EngineBatch& b) const;
   void giveRoom(EngineBatch& b, Nanos t);
   void notePeak(const EngineBatch& b) {

@@ -128,7 +128,7 @@ Status Driver::run(RunResult* result) {
   while (ok(status_)) {
     Nanos t = std::min({engineNext_.min(), scheduler_.nextWake(), nextArrival_});
     if (!gaps_.empty()) t = std::min(t, -gaps_.top().key);
-    if (paired_) t = std::min(t, links_.next());
+    if (paired_) t = std::min({t, links_.next(), planAt_});
     if (t == kNever) break;
     if (t >= kMaxTime) return Status::kBadTime;
     ++result_.instants;
@@ -168,6 +168,7 @@ Status Driver::instant(Nanos t) {
   if (!gaps_.empty()) toolsDone(t);
   for (const Gap& g : reveals_) revealCall(g.index, g.row, t, false);
   if (!ended_.empty()) closeAll(t);
+  if (planAt_ <= t) planArrives(t);
   decide(t);
   // A rejection aborts its workflow, which may take the head of a queue away: another event, another decide.
   while ((!ended_.empty() || (paired_ && pairUnasked(t))) && ok(status_)) {
@@ -195,7 +196,8 @@ void Driver::decide(Nanos t) {
     if (!scheduler_.touched().empty()) reportBoundaries(t);
   }
   if (paired_ && !pairNews(t)) return;
-  if (const auto decisions = scheduler_.decide(t); !decisions.empty()) carryOut(decisions, t);
+  const auto decisions = paired_ ? pairDecide(t) : scheduler_.decide(t);
+  if (!decisions.empty()) carryOut(decisions, t);
   if (!misjudged_.empty()) correctBudgets(t);
   if (scheduler_.placementFailed()) check(Status::kPlacementFailed);
 }

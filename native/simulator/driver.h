@@ -25,13 +25,14 @@
 #include "simulator/links.h"
 #include "simulator/metrics.h"
 #include "simulator/pair_truth.h"
+#include "simulator/plan_times.h"
 #include "simulator/simulation.h"
 #include "simulator/truth.h"
 
 namespace laxity {
 
-/// Deadline and SLO base of workflows: from the trace, the template, or the exclusive time or final horizon of
-/// each.
+/// Deadline and SLO base of workflows: from the trace, the template, or the exclusive time or final horizon
+/// of each.
 class SloRule {
  public:
   SloRule(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options)
@@ -129,6 +130,8 @@ class Driver {
   void pairJoined(std::uint32_t slot, Nanos t);
   void pairLawsHold();
   void pairSummarise();
+  std::span<const Decision> pairDecide(Nanos t);
+  void planArrives(Nanos t);
   void dueNow(std::uint32_t m);
 
   bool early() const {
@@ -172,6 +175,8 @@ class Driver {
   bool news_ = false;     ///< the scheduler was told something since it last decided
   PairTruth pairs_;
   LinkNetwork links_;
+  Nanos planAt_ = kNever;  ///< when the plan in flight arrives
+  PlanTimes planTimes_;
 
   Status status_ = Status::kOk;
   Nanos nextArrival_ = kNever;

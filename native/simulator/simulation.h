@@ -61,7 +61,9 @@ struct RunOptions {
   Compat compat = Compat::kNone;
   PairPlacement pairPlacement;  ///< prefill-decode clusters: in place of `placement`
   PairOptions pairs;
-  bool laws = false;  ///< check the conservation laws at every instant
+  Nanos planLatency = 0;   ///< asynchronous planning: from the decide that makes a plan to its arrival
+  bool timePlans = false;  ///< measure planning (RunResult::planP50Us)
+  bool laws = false;       ///< check the conservation laws at every instant
   PredictionError error;
 };
 
@@ -115,6 +117,11 @@ struct RunResult {
   // Prefill-decode clusters only.
   double prefillUtilisation = 0;  ///< busy share of the makespan, mean over the instances
   double decodeUtilisation = 0;
+  std::uint64_t plans = 0;
+  std::uint64_t plannedCalls = 0;  ///< calls that waited, summed over the plans
+  double planMeanUs = 0;           ///< CPU time of a plan with its keys and leases, with timePlans
+  double planP50Us = 0;
+  double planP99Us = 0;
   double decodeKvPeak = 0;  ///< largest share of a decode instance's KV in use
   CacheResult cache;
 };
