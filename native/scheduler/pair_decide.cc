@@ -62,13 +62,15 @@ std::uint32_t Scheduler::chooseDecode(std::uint32_t slot, std::uint32_t prefill)
                     pairs_->placement);
 }
 
-/// The credit of a prefill instance (CONTRACT 5); its KV holds a prompt from the lease until it has left.
+/// The credit of a prefill instance (CONTRACT 5); its KV holds a prompt from the lease until it has left. Never
+/// more than there is, whatever the overcommit: a lease that waits for KV on p may hold the room on d that those
+/// wait for whose KV it is.
 bool Scheduler::hasPrefillCredit(std::uint32_t instance, const Call& c) const {
   const Instance& p = cluster_.at(instance);
   if (p.condition != Condition::kUp || p.closedUntil > now_) return false;
   const std::uint32_t ahead = config_.feedback == Feedback::kBoundary ? 0 : config_.lookahead;
   const Ledger& u = p.ledger;
-  if (u.reservedKv + c.promptTokens > classTerms_[p.hardwareClass].kvLimit) return false;
+  if (u.reservedKv + c.promptTokens > classTerms_[p.hardwareClass].kvRoom) return false;
   if (u.leased + c.sequences > p.spec.maxSequences + ahead) return false;
   if (config_.feedback == Feedback::kBoundary && p.exact.at != now_) return false;
   if (u.unprefilled < 1 + ahead) return true;
@@ -203,7 +205,7 @@ void Scheduler::leaseByPlan() {
   const auto open = [&](std::uint32_t m) {
     const Instance& p = cluster_.at(m);
     return gateOpen(m) && p.accepts() && p.closedUntil <= now_ && prefillGateOpen(p) &&
-           p.ledger.reservedKv < classTerms_[p.hardwareClass].kvLimit;
+           p.ledger.reservedKv < classTerms_[p.hardwareClass].kvRoom;
   };
   bool any = true;
   while (any && pairs_->waiting() > 0) {
