@@ -62,9 +62,9 @@ std::uint32_t Scheduler::chooseDecode(std::uint32_t slot, std::uint32_t prefill)
                     pairs_->placement);
 }
 
-/// The credit of a prefill instance (CONTRACT 5); its KV holds a prompt from the lease until it has left. Never
-/// more than there is, whatever the overcommit: a lease that waits for KV on p may hold the room on d that those
-/// wait for whose KV it is.
+/// The credit of a prefill instance (CONTRACT 5); its KV holds a prompt from the lease until it has left.
+/// Never more than there is, whatever the overcommit: a lease that waits for KV on p may hold the room on d
+/// that those wait for whose KV it is.
 bool Scheduler::hasPrefillCredit(std::uint32_t instance, const Call& c) const {
   const Instance& p = cluster_.at(instance);
   if (p.condition != Condition::kUp || p.closedUntil > now_) return false;

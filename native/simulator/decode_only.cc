@@ -208,8 +208,7 @@ void DecodeOnly::settle(EngineBatch& b, Nanos t) {
   giveRoom(b, t);
   if (prefilling_) {
     if (segment && !b.batchChanged) b.busy += t - clock_.start;
-    b.event =
-        std::min(kMaxTime, t + b.latency->prefill(call_.newTokens(), call_.cachedTokens) + call_.load);
+    b.event = std::min(kMaxTime, t + b.latency->prefill(call_.newTokens(), call_.cachedTokens) + call_.load);
     b.batchChanged = true;
     b.wake = kNever;
     return;

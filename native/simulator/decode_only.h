@@ -27,7 +27,13 @@ class DecodeOnly {
   void reset(const EngineOptions& options);
 
   /// `call.kv` is what it will hold here.
-  static void requestRoom(EngineBatch& b, const EngineCall& call) { b.fifo.push_back(call); }
+  static void requestRoom(EngineBatch& b, const EngineCall& call) {
+    if (b.fifoHead > kCompact && b.fifoHead * 2 > b.fifo.size()) {  // it may never be empty
+      b.fifo.erase(b.fifo.begin(), b.fifo.begin() + static_cast<std::ptrdiff_t>(b.fifoHead));
+      b.fifoHead = 0;
+    }
+    b.fifo.push_back(call);
+  }
   /// The KV of a call that has room is here.
   void arrived(std::uint32_t slot);
   /// A call that has not joined needs neither its room nor its place in the queue any more.
@@ -70,14 +76,14 @@ class DecodeOnly {
     return b.running + b.prefilling < b.spec.maxSequences &&
            b.kvUsed + b.growing + call.kv <= b.spec.kvTokens;
   }
-  static bool full(const EngineBatch& b) {
-    return b.growing > 0 && b.kvUsed + b.growing > b.spec.kvTokens;
-  }
+  static bool full(const EngineBatch& b) { return b.growing > 0 && b.kvUsed + b.growing > b.spec.kvTokens; }
   bool someoneFits(const EngineBatch& b) const;
   void giveRoom(EngineBatch& b, Nanos t);
   void notePeak(const EngineBatch& b) {
     if (b.kvUsed > peak_) peak_ = b.kvUsed;
   }
+
+  static constexpr std::size_t kCompact = 8;
 
   bool backfill_ = false;
   bool kvFirst_ = false;

@@ -30,8 +30,8 @@
 
 namespace laxity {
 
-/// Deadline and SLO base of workflows: from the trace, the template, or the exclusive time or final horizon of
-/// each.
+/// Deadline and SLO base of workflows: from the trace, the template, or the exclusive time or final horizon
+/// of each.
 class SloRule {
  public:
   SloRule(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options)

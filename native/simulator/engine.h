@@ -1,9 +1,9 @@
 // One engine: its running batch, true KV, iteration clock and inner FIFO of leased calls.
 //
 // The parts common to all stand in engine_batch.h, each mode of unified engines (prefill_first.h, chunked.h,
-// decode_share.h) and each role of prefill-decode clusters (prefill_only.h, decode_only.h) in a file of its own;
-// this class chooses between them by a branch, not by a virtual call. All of them leap: while the batch is
-// constant no iteration is visited.
+// decode_share.h) and each role of prefill-decode clusters (prefill_only.h, decode_only.h) in a file of its
+// own; this class chooses between them by a branch, not by a virtual call. All of them leap: while the batch
+// is constant no iteration is visited.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,8 @@ void FinalHorizon::estimate(std::uint32_t row) {
   estimates_.assign(classes.size(), {0, kNever});
   decodeAlone_.assign(classes.size(), kNever);
   if (!classes.empty() && classes.front().spec.role != Role::kUnified) {
-    pairEstimates(cluster_, {model, 0, prompt, output, kv, 1}, terms_, estimates_.data(), decodeAlone_.data());
+    pairEstimates(cluster_, {model, 0, prompt, output, kv, 1}, terms_, estimates_.data(),
+                  decodeAlone_.data());
     for (Estimate& e : estimates_) {
       const bool over = output <= 1 && terms_.firstToken == FirstToken::kFromPrefill && e.exec != kNever;
       if (over) e.exec = e.prefill;

@@ -1,6 +1,6 @@
-// H_w(final) (validation 5): makespan of a whole workflow alone on the idle cluster, by the scheduler's own list
-// rule (workflow/horizon.h), with true lengths and tool gaps, its calls in the order of their declaration. It
-// depends on the cluster and the trace, not on a policy.
+// H_w(final) (validation 5): makespan of a whole workflow alone on the idle cluster, by the scheduler's own
+// list rule (workflow/horizon.h), with true lengths and tool gaps, its calls in the order of their
+// declaration. It depends on the cluster and the trace, not on a policy.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class FinalHorizon {
   FinalHorizon(const Trace& trace, const Cluster& cluster, const PairTerms& terms)
       : trace_(trace), cluster_(cluster), terms_(terms) {}
 
-  /// ns; what no instance can serve adds nothing. A call whose only output token comes with its prefill needs no
-  /// transfer.
+  /// ns; what no instance can serve adds nothing. A call whose only output token comes with its prefill needs
+  /// no transfer.
   Nanos of(std::uint32_t workflow);
 
  private:

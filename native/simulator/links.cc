@@ -77,8 +77,8 @@ void LinkNetwork::retime(std::uint32_t index, Nanos t) {
   due(index, end);
 }
 
-/// What ends and what begins to move at t does so together: only then do paces change. Such a change may let more
-/// end at t, whose half nanosecond is over.
+/// What ends and what begins to move at t does so together: only then do paces change. Such a change may let
+/// more end at t, whose half nanosecond is over.
 void LinkNetwork::advance(Nanos t) {
   done_.clear();
   const auto moved = [this](std::uint32_t flow, std::uint32_t position) { flows_[flow].position = position; };

@@ -1,16 +1,16 @@
 // The links of a prefill-decode cluster at work: KV on its way from prefill to decode instances
 // (cluster/link.h).
 //
-// Free: every transfer takes its time alone. Contended: first the latency, during which it burdens nobody, then
-// its tokens; with n_p transfers at p and n_d at d in that second phase each of them moves a token in
+// Free: every transfer takes its time alone. Contended: first the latency, during which it burdens nobody,
+// then its tokens; with n_p transfers at p and n_d at d in that second phase each of them moves a token in
 //   max(n_p * linkPerToken_p, n_d * linkPerToken_d)
 // and this pace changes only when one of those numbers does.
 //
 // What is left of a transfer is an integer, 2^-40 tokens. When its pace changes, what it has moved since the
-// last change is rounded down, and its end is the nanosecond nearest to where the rest is done: alone it takes
-// what link.h says to the bit, and none ends more than half a nanosecond early. Each change of pace costs at
-// most 2^-40 tokens, so N equal ones on one end take N times as long as one within a nanosecond. One start or
-// end costs O(transfers of the two ends), and a heap.
+// last change is rounded down, and its end is the nanosecond nearest to where the rest is done: alone it
+// takes what link.h says to the bit, and none ends more than half a nanosecond early. Each change of pace
+// costs at most 2^-40 tokens, so N equal ones on one end take N times as long as one within a nanosecond. One
+// start or end costs O(transfers of the two ends), and a heap.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,8 @@ bool SloRule::declared(std::uint32_t workflow) const {
   return slo != nullptr && slo[workflow] == slo[workflow];  // NaN = none
 }
 
-/// A declared SLO is its own base: scale 1 is the SLO. Not with horizons, whose ratios are a metric by themselves.
+/// A declared SLO is its own base: scale 1 is the SLO. Not with horizons, whose ratios are a metric by
+/// themselves.
 Nanos SloRule::base(std::uint32_t workflow) const {
   if (!horizons_.empty()) return horizons_[workflow];
   if (declared(workflow)) return fromMs(trace_.columns().sloMs[workflow]);

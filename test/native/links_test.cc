@@ -1,5 +1,7 @@
 // The links by themselves: against a version that recounts everything, against the fluid they stand for, and
 // scenes worked out by hand.
+#include "simulator/links.h"
+
 #include <doctest/doctest.h>
 
 #include <array>
@@ -10,7 +12,6 @@
 
 #include "base/random.h"
 #include "pair_stepping.h"
-#include "simulator/links.h"
 
 using namespace laxity;
 
@@ -96,10 +97,9 @@ std::vector<long double> fluid(const std::vector<InstanceSpec>& ends, const std:
         atP += !g.over && g.from <= t && g.p == flows[i].p ? 1 : 0;
         atD += !g.over && g.from <= t && g.d == flows[i].d ? 1 : 0;
       }
-      const long double perToken =
-          std::max(static_cast<long double>(ends[flows[i].p].linkPerToken) * atP,
-                   static_cast<long double>(ends[flows[i].d].linkPerToken) * atD) /
-          (1 << kFineBits);
+      const long double perToken = std::max(static_cast<long double>(ends[flows[i].p].linkPerToken) * atP,
+                                            static_cast<long double>(ends[flows[i].d].linkPerToken) * atD) /
+                                   (1 << kFineBits);
       rate[i] = perToken > 0 ? 1 / perToken : HUGE_VALL;
       next = std::min(next, perToken > 0 ? t + flows[i].left * perToken : t);
     }
@@ -122,8 +122,8 @@ TEST_SUITE("links") {
     // 10 ns per token at p (0), 15 at d (1), 2 at d (2). Alone: 15 and 10 per token.
     const std::vector<InstanceSpec> ends{end(10), end(15), end(2)};
     const Ends ends1 = drive(ends, Links::kContended, {{0, {7, 0, 1, 100}}, {500, {8, 0, 2, 100}}});
-    // Slot 7: 15 ns per token until 500, then 20: 33.33 tokens moved, 66.67 left: 1833.3. Slot 8: 20 per token,
-    // 66.67 tokens by 1833; then alone 10: 33.33 tokens: 2166.7.
+    // Slot 7: 15 ns per token until 500, then 20: 33.33 tokens moved, 66.67 left: 1833.3. Slot 8: 20 per
+    // token, 66.67 tokens by 1833; then alone 10: 33.33 tokens: 2166.7.
     CHECK(ends1 == Ends{{1833, 7}, {2167, 8}});
     const Ends free = drive(ends, Links::kFree, {{0, {7, 0, 1, 100}}, {500, {8, 0, 2, 100}}});
     CHECK(free == Ends{{1500, 7}, {1500, 8}});
@@ -164,12 +164,13 @@ TEST_SUITE("links") {
     for (int i = 0; i < 2000; ++i) {
       std::vector<InstanceSpec> ends(2);
       for (InstanceSpec& e : ends) {
-        e.linkPerToken = static_cast<Fine>(random.uniform() * static_cast<double>(1LL << (20 + random.below(30))));
+        e.linkPerToken =
+            static_cast<Fine>(random.uniform() * static_cast<double>(1LL << (20 + random.below(30))));
         e.linkLatency = random.below(3) == 0 ? 0 : random.below(1'000'000);
       }
       const std::int64_t tokens = 1 + random.below(200'000);
-      const Ends result = drive(ends, random.below(2) == 0 ? Links::kContended : Links::kFree,
-                                {{11, {0, 0, 1, tokens}}});
+      const Ends result =
+          drive(ends, random.below(2) == 0 ? Links::kContended : Links::kFree, {{11, {0, 0, 1, tokens}}});
       CHECK(result == Ends{{11 + transferTime(ends[0], ends[1], tokens), 0}});
     }
   }
@@ -184,7 +185,8 @@ TEST_SUITE("links") {
       const bool round = random.below(2) == 0;
       std::vector<InstanceSpec> ends;
       for (std::uint32_t m = 0; m < prefills + decodes; ++m) {
-        InstanceSpec e = end(round ? random.below(5) : 0, random.below(2) == 0 ? 0 : random.below(round ? 20 : 5000));
+        InstanceSpec e =
+            end(round ? random.below(5) : 0, random.below(2) == 0 ? 0 : random.below(round ? 20 : 5000));
         if (!round) e.linkPerToken = static_cast<Fine>(random.uniform() * static_cast<double>(1LL << 34));
         ends.push_back(e);
       }

@@ -1,5 +1,5 @@
-// The engines of prefill-decode clusters by themselves: scenes worked out by hand, and thousands of random ones
-// against engines that visit every iteration (pair_stepping.h).
+// The engines of prefill-decode clusters by themselves: scenes worked out by hand, and thousands of random
+// ones against engines that visit every iteration (pair_stepping.h).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,7 +23,17 @@ constexpr Nanos kMs = kMillisecond;
 
 /// (t, what, slot, amount), in order.
 using Line = std::array<std::int64_t, 4>;
-enum : std::int64_t { kPrefilled, kOver, kRoom, kJoined, kEvicted, kHidden, kOverflowed, kCapacityKv, kCapacitySequences };
+enum : std::int64_t {
+  kPrefilled,
+  kOver,
+  kRoom,
+  kJoined,
+  kEvicted,
+  kHidden,
+  kOverflowed,
+  kCapacityKv,
+  kCapacitySequences
+};
 
 std::string show(const std::vector<Line>& a, const std::vector<Line>& b) {
   for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
@@ -74,8 +84,8 @@ LatencyModel randomModel(Random& random, bool round) {
 }
 
 struct Totals {
-  std::uint64_t calls = 0, batches = 0, evictions = 0, hidden = 0, overflowed = 0, dropped = 0, capacities = 0,
-                iterations = 0, backfilled = 0;
+  std::uint64_t calls = 0, batches = 0, evictions = 0, hidden = 0, overflowed = 0, dropped = 0,
+                capacities = 0, iterations = 0, backfilled = 0;
 };
 
 // --- prefill
@@ -161,8 +171,9 @@ std::vector<Line> stepPrefills(const PrefillScene& s, Nanos* busy, Totals* total
     }
     while (i < s.leases.size() && s.leases[i].first == t) engine.queue.push_back(s.leases[i++].second);
     engine.start(t);
-    lines.push_back({t, kCapacityKv, engine.kvUsed(),
-                     static_cast<std::int64_t>(engine.queue.size() + engine.batch.size() + engine.keeping.size())});
+    lines.push_back(
+        {t, kCapacityKv, engine.kvUsed(),
+         static_cast<std::int64_t>(engine.queue.size() + engine.batch.size() + engine.keeping.size())});
   }
   *busy = engine.busy;
   return lines;
@@ -203,9 +214,9 @@ struct DecodeScene {
   bool requeue = false;
   bool kvFirst = false;
   std::vector<std::pair<Nanos, stepping::PairJob>> requests;  ///< by slot
-  std::vector<Nanos> travels;  ///< by slot: from room to arrival
-  std::vector<Nanos> drops;    ///< by slot: when its room is given back, if it has not joined; kNever
-  std::vector<Nanos> polls;    ///< when somebody asks for the capacity at the next boundary
+  std::vector<Nanos> travels;                                 ///< by slot: from room to arrival
+  std::vector<Nanos> drops;  ///< by slot: when its room is given back, if it has not joined; kNever
+  std::vector<Nanos> polls;  ///< when somebody asks for the capacity at the next boundary
 };
 
 EngineCall decodeLeg(const stepping::PairJob& j) {
@@ -238,7 +249,8 @@ struct Leaping {
     for (const std::uint32_t slot : engine.joined()) lines->push_back({t, kJoined, slot, 0});
     for (const EvictedCall& e : engine.evicted()) lines->push_back({t, kEvicted, e.call.slot, e.generated});
     for (const EngineCall& c : engine.finished()) lines->push_back({t, kOver, c.slot, 0});
-    for (const EngineCall& c : engine.overflowed()) lines->push_back({t, kOverflowed, c.slot, c.promptTokens});
+    for (const EngineCall& c : engine.overflowed())
+      lines->push_back({t, kOverflowed, c.slot, c.promptTokens});
   }
   bool boundary(Nanos t) { return engine.atBoundaryOrWake(t); }
   bool stands(Nanos t) const { return engine.standsAt(t); }
@@ -387,7 +399,8 @@ DecodeScene decodeScene(Random& random) {
   std::int64_t largest = 1;
   Nanos t = 0;
   for (std::uint32_t slot = 0; slot < calls; ++slot) {
-    if (random.below(3) != 0) t += round ? kMs / 2 * random.below(6) : static_cast<Nanos>(random.uniform() * 6e6);
+    if (random.below(3) != 0)
+      t += round ? kMs / 2 * random.below(6) : static_cast<Nanos>(random.uniform() * 6e6);
     stepping::PairJob j;
     j.slot = slot;
     j.prompt = 1 + random.below(longest);
@@ -398,7 +411,8 @@ DecodeScene decodeScene(Random& random) {
     j.kv = j.prompt + j.expected;
     largest = std::max({largest, j.kv, random.below(10) == 0 ? j.kv : j.prompt + j.output});
     s.requests.push_back({t, j});
-    s.travels.push_back(random.below(3) == 0 ? 0 : (round ? kMs / 2 * random.below(9) : random.below(9'000'000)));
+    s.travels.push_back(random.below(3) == 0 ? 0
+                                             : (round ? kMs / 2 * random.below(9) : random.below(9'000'000)));
     const bool drops = random.below(8) == 0;
     s.drops.push_back(drops ? t + (round ? kMs / 2 * random.below(9) : random.below(9'000'000)) : kNever);
     if (random.below(2) == 0)
@@ -418,7 +432,8 @@ DecodeScene decodeAlone(std::int64_t kv, std::uint32_t sequences = 100) {
   return s;
 }
 
-void ask(DecodeScene* s, Nanos t, std::int64_t prompt, std::int64_t output, Nanos travel, std::int64_t expected = 0) {
+void ask(DecodeScene* s, Nanos t, std::int64_t prompt, std::int64_t output, Nanos travel,
+         std::int64_t expected = 0) {
   stepping::PairJob j;
   j.slot = static_cast<std::uint32_t>(s->requests.size());
   j.prompt = prompt;
@@ -441,7 +456,8 @@ std::vector<Line> only(const std::vector<Line>& lines, std::int64_t what) {
 }  // namespace
 
 TEST_SUITE("pair engines") {
-  TEST_CASE("prefill: one at a time in order, and a blocked head waits for KV, not for later calls that fit") {
+  TEST_CASE(
+      "prefill: one at a time in order, and a blocked head waits for KV, not for later calls that fit") {
     PrefillScene s;
     s.spec = instanceSpec(0, 100, 100);
     s.spec.role = Role::kPrefill;
@@ -451,7 +467,8 @@ TEST_SUITE("pair engines") {
     Nanos busy = 0;
     const std::vector<Line> lines = leapPrefills(s, &busy);
     // 0 .. 65; the KV of 0 leaves at 85; 85 .. 140; 140 .. 155, and the last call is over with its prefill.
-    CHECK(only(lines, kPrefilled) == std::vector<Line>{{65 * kMs, 0, 60, 0}, {140 * kMs, 1, 50, 0}, {155 * kMs, 2, 10, 0}});
+    CHECK(only(lines, kPrefilled) ==
+          std::vector<Line>{{65 * kMs, 0, 60, 0}, {140 * kMs, 1, 50, 0}, {155 * kMs, 2, 10, 0}});
     CHECK(only(lines, kOver) == std::vector<Line>{{155 * kMs, 2, 0, 0}});
     CHECK(busy == 135 * kMs);
   }
@@ -467,19 +484,23 @@ TEST_SUITE("pair engines") {
     Nanos busy = 0;
     const std::vector<Line> lines = leapPrefills(s, &busy);
     // 75 alone; then 20 + 30 with two bases (the sum of their prefill times); then the last.
-    CHECK(only(lines, kPrefilled) == std::vector<Line>{{75 * kMs, 0, 70, 0}, {135 * kMs, 1, 20, 0},
-                                                       {135 * kMs, 2, 30, 0}, {141 * kMs, 3, 1, 0}});
+    CHECK(only(lines, kPrefilled) ==
+          std::vector<Line>{
+              {75 * kMs, 0, 70, 0}, {135 * kMs, 1, 20, 0}, {135 * kMs, 2, 30, 0}, {141 * kMs, 3, 1, 0}});
   }
 
   TEST_CASE("decode: room in order at boundaries only, KV joins at the next one") {
     DecodeScene s = decodeAlone(40);
-    ask(&s, 0, 10, 3, 4 * kMs);         // room at 0, joins at 4: iterations end at 14 and 24
-    ask(&s, 6 * kMs, 20, 2, 3 * kMs);   // fits (13 + 22 <= 40): room at 14, arrives at 17, joins at 24, over at 34
-    ask(&s, 7 * kMs, 10, 2, 0);         // does not: waits until 0 has left at 24; arrives at 24 at once
+    ask(&s, 0, 10, 3, 4 * kMs);  // room at 0, joins at 4: iterations end at 14 and 24
+    ask(&s, 6 * kMs, 20, 2,
+        3 * kMs);                // fits (13 + 22 <= 40): room at 14, arrives at 17, joins at 24, over at 34
+    ask(&s, 7 * kMs, 10, 2, 0);  // does not: waits until 0 has left at 24; arrives at 24 at once
     const DecodeOutcome o = drive(s, Leaping(s));
     CHECK(only(o.lines, kRoom) == std::vector<Line>{{0, 0, 0, 0}, {14 * kMs, 1, 0, 0}, {24 * kMs, 2, 0, 0}});
-    CHECK(only(o.lines, kJoined) == std::vector<Line>{{4 * kMs, 0, 0, 0}, {24 * kMs, 1, 0, 0}, {24 * kMs, 2, 0, 0}});
-    CHECK(only(o.lines, kOver) == std::vector<Line>{{24 * kMs, 0, 0, 0}, {34 * kMs, 1, 0, 0}, {34 * kMs, 2, 0, 0}});
+    CHECK(only(o.lines, kJoined) ==
+          std::vector<Line>{{4 * kMs, 0, 0, 0}, {24 * kMs, 1, 0, 0}, {24 * kMs, 2, 0, 0}});
+    CHECK(only(o.lines, kOver) ==
+          std::vector<Line>{{24 * kMs, 0, 0, 0}, {34 * kMs, 1, 0, 0}, {34 * kMs, 2, 0, 0}});
     CHECK(o.busy == 30 * kMs);
     CHECK(o.peak == 35);
   }
@@ -489,9 +510,11 @@ TEST_SUITE("pair engines") {
     ask(&s, 0, 20, 4, 0);
     ask(&s, kMs, 30, 2, 0);
     ask(&s, kMs, 5, 2, 0);
-    CHECK(only(drive(s, Leaping(s)).lines, kRoom) == std::vector<Line>{{0, 0, 0, 0}, {30 * kMs, 1, 0, 0}, {30 * kMs, 2, 0, 0}});
+    CHECK(only(drive(s, Leaping(s)).lines, kRoom) ==
+          std::vector<Line>{{0, 0, 0, 0}, {30 * kMs, 1, 0, 0}, {30 * kMs, 2, 0, 0}});
     s.backfill = true;
-    CHECK(only(drive(s, Leaping(s)).lines, kRoom) == std::vector<Line>{{0, 0, 0, 0}, {10 * kMs, 2, 0, 0}, {30 * kMs, 1, 0, 0}});
+    CHECK(only(drive(s, Leaping(s)).lines, kRoom) ==
+          std::vector<Line>{{0, 0, 0, 0}, {10 * kMs, 2, 0, 0}, {30 * kMs, 1, 0, 0}});
   }
 
   TEST_CASE("decode: the last to join gives way; unseen, it is prefilled again where it was") {
@@ -505,8 +528,8 @@ TEST_SUITE("pair engines") {
     s.requeue = true;
     const DecodeOutcome unseen = drive(s, Leaping(s));
     CHECK(unseen.hidden == 1);
-    // 12 + 1 (expected 3 - 2) = 13 fit when 0 has left at 40 (15 + 13 > 25): prefill 40 .. 52 emits its third, one
-    // iteration the fourth.
+    // 12 + 1 (expected 3 - 2) = 13 fit when 0 has left at 40 (15 + 13 > 25): prefill 40 .. 52 emits its
+    // third, one iteration the fourth.
     CHECK(only(unseen.lines, kOver) == std::vector<Line>{{40 * kMs, 0, 0, 0}, {62 * kMs, 1, 0, 0}});
   }
 

@@ -104,7 +104,8 @@ std::vector<Line> canonical(const EventLog& log) {
         lines.push_back({kind, t, call(r.call.attempt.call), r.call.attempt.epoch});
         break;
       case EventKind::kEvicted:
-        lines.push_back({kind, t, call(r.evicted.attempt.call), r.evicted.attempt.epoch, r.evicted.generated});
+        lines.push_back(
+            {kind, t, call(r.evicted.attempt.call), r.evicted.attempt.epoch, r.evicted.generated});
         break;
       case EventKind::kFinished:
         lines.push_back(
@@ -168,7 +169,8 @@ std::string compare(const Scenario& s, Tally* tally) {
     const stepping::CallResult& c = steps.calls[row];
     const std::string name = "call " + std::to_string(row);
     if (leap.instance[row] != (c.instance == kNoSlot ? 0xffff : c.instance)) return name + ": p";
-    if (leap.decodeInstance[row] != (c.decodeInstance == kNoSlot ? 0xffff : c.decodeInstance)) return name + ": d";
+    if (leap.decodeInstance[row] != (c.decodeInstance == kNoSlot ? 0xffff : c.decodeInstance))
+      return name + ": d";
     if (!sameTime(leap.ready[row], c.ready)) return name + ": ready";
     if (!sameTime(leap.leased[row], c.leased)) return name + ": leased";
     if (!sameTime(leap.firstToken[row], c.firstToken)) return name + ": first token";
@@ -205,7 +207,8 @@ std::string compare(const Scenario& s, Tally* tally) {
   if (r.rejected != steps.rejected) return "rejected";
   if (r.calls != steps.finished) return "finished calls";
   const auto numbers = [](const CacheResult& c) {
-    return std::array{c.hits, c.misses, c.stale, c.promptTokens, c.sharedTokens, c.cachedTokens, c.loadedTokens};
+    return std::array{c.hits,         c.misses,       c.stale,       c.promptTokens,
+                      c.sharedTokens, c.cachedTokens, c.loadedTokens};
   };
   if (numbers(r.cache) != numbers(steps.cache)) return "prefix cache";
   // Busy time is the sum of prefills and iterations; the peak is of all iteration ends.
@@ -308,7 +311,8 @@ Scenario randomScenario(std::uint32_t n) {
   o.sloScale = 0.5 + random.below(6);
   o.sloBase = static_cast<SloBase>(random.below(3));
   if (random.below(3) == 0) {
-    o.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit), any(random, std::array{0.8, 1.25, 2.0}));
+    o.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit),
+                     any(random, std::array{0.8, 1.25, 2.0}));
   }
 
   const bool press = random.below(2) == 0;
@@ -352,7 +356,8 @@ Scenario randomScenario(std::uint32_t n) {
       const std::uint32_t how = prediction == 3 ? random.below(3) : prediction;
       if (how == 1) c.predicted = 1 + random.below(press ? 1 + c.output / 4 : c.output);
       if (how == 2) c.predicted = c.output + random.below(longest);
-      if (random.below(4) == 0) c.gap = round ? kMillisecond * (1 + random.below(10)) : random.below(10'000'000);
+      if (random.below(4) == 0)
+        c.gap = round ? kMillisecond * (1 + random.below(10)) : random.below(10'000'000);
       c.stage = static_cast<std::uint16_t>(random.below(4));
       c.model = twoModels ? static_cast<std::uint16_t>(random.below(2)) : 0;
       s.trace.call(c);
@@ -389,8 +394,8 @@ Scenario randomScenario(std::uint32_t n) {
   if (random.below(3) != 0) {
     std::vector<TemplateEntry> entries;
     for (std::uint32_t i = 1 + random.below(5); i > 0; --i)
-      entries.push_back(
-          {static_cast<std::uint16_t>(random.below(4)), 1 + random.below(longest), 1 + random.below(longest)});
+      entries.push_back({static_cast<std::uint16_t>(random.below(4)), 1 + random.below(longest),
+                         1 + random.below(longest)});
     s.cluster.templates.push_back(entries);
   }
   return s;
@@ -406,8 +411,9 @@ std::string describe(const Scenario& s) {
          std::to_string(static_cast<int>(o.knowledge)) + " feedback " +
          std::to_string(static_cast<int>(o.feedback)) + " lookahead " + std::to_string(o.lookahead) +
          " placement " + std::to_string(o.pairPlacement.index()) + " binding " +
-         std::to_string(static_cast<int>(o.binding)) + " order " + std::to_string(o.order.index()) + " overlap " +
-         std::to_string(o.pairs.overlap) + " overcommit " + std::to_string(o.parameters[Parameter::kOvercommit]);
+         std::to_string(static_cast<int>(o.binding)) + " order " + std::to_string(o.order.index()) +
+         " overlap " + std::to_string(o.pairs.overlap) + " overcommit " +
+         std::to_string(o.parameters[Parameter::kOvercommit]);
 }
 
 }  // namespace
@@ -545,7 +551,8 @@ TEST_SUITE("pair simulation") {
     constexpr int kReplications = 30;
     constexpr std::uint32_t kWarmUp = 500;
     constexpr std::uint32_t kJobs = 25'000;
-    const WholeCosts costs{0, 1000, 1000, 0, 0};  // 1 us per prompt token and per output token beyond the first
+    const WholeCosts costs{0, 1000, 1000, 0,
+                           0};  // 1 us per prompt token and per output token beyond the first
     for (const Feedback feedback : {Feedback::kBoundary, Feedback::kLease}) {
       Scenario s;
       InstanceSpec prefill = instanceSpec(0, 1000, 10'000'000'000);
@@ -558,7 +565,8 @@ TEST_SUITE("pair simulation") {
       s.options.feedback = feedback;
       s.options.pairs.staging = Staging::kUnlimited;
       std::vector<double> means;
-      for (int replication = 0; replication < (feedback == Feedback::kLease ? 2 : kReplications); ++replication) {
+      for (int replication = 0; replication < (feedback == Feedback::kLease ? 2 : kReplications);
+           ++replication) {
         Random random(8, static_cast<std::uint64_t>(replication));
         s.trace = OwnedTrace{};
         double arrival = 0;

@@ -464,8 +464,8 @@ struct World {
     return i.role == role && (model < 0 || (i.model == model && kv <= i.kvTokens));
   }
 
-  /// Prefill over the prefill instances, decode over the decode instances, transfer over the pairs; a template's
-  /// (model < 0) knows neither models nor transfers.
+  /// Prefill over the prefill instances, decode over the decode instances, transfer over the pairs; a
+  /// template's (model < 0) knows neither models nor transfers.
   Nanos meanPair(std::int32_t model, std::uint32_t prompt, std::uint32_t output) const {
     __int128 sum[3] = {0, 0, 0};
     std::int64_t count[3] = {0, 0, 0};
@@ -548,7 +548,8 @@ struct World {
     if (options.sloBase == SloBase::kTemplate && !cluster.templates.empty()) {
       Nanos sum = 0;
       for (const TemplateEntry& e : cluster.templates[0]) {
-        sum += paired ? meanPair(-1, e.promptTokens, e.outputTokens) : meanTime(-1, e.promptTokens, e.outputTokens);
+        sum += paired ? meanPair(-1, e.promptTokens, e.outputTokens)
+                      : meanTime(-1, e.promptTokens, e.outputTokens);
       }
       if (sum > 0) return sum;
     }
@@ -707,7 +708,8 @@ struct World {
   void ask(std::uint32_t row) {
     Row& r = rows[row];
     r.asked = true;
-    decodes[r.to].queue.push_back({{row, r.prompt, r.output, r.expected, r.prompt + r.expected, 0, 0}, false});
+    decodes[r.to].queue.push_back(
+        {{row, r.prompt, r.output, r.expected, r.prompt + r.expected, 0, 0}, false});
   }
 
   void send(std::uint32_t row, Nanos t) {
@@ -809,7 +811,8 @@ struct World {
       lookUp(call, d.instance, &job);
       prefills[r.from].queue.push_back({row, r.prompt, r.output, r.expected, r.prompt, job.cached, job.load});
       const PairOptions& o = options.pairs;
-      if (o.admission == DecodeAdmission::kEngine && o.staging == Staging::kNone && o.reserve == Reserve::kEarly)
+      if (o.admission == DecodeAdmission::kEngine && o.staging == Staging::kNone &&
+          o.reserve == Reserve::kEarly)
         ask(row);
       result.calls[row].instance = r.from;
       result.calls[row].decodeInstance = r.to;
@@ -823,7 +826,8 @@ struct World {
     const std::vector<std::uint32_t> touched = scheduler.touched();
     for (const std::uint32_t m : touched) {
       const StepDecode& d = decodes[m];
-      if (cluster.instances[m].role != Role::kDecode || d.holdsNothing() || !d.stands(t) || d.pausing) continue;
+      if (cluster.instances[m].role != Role::kDecode || d.holdsNothing() || !d.stands(t) || d.pausing)
+        continue;
       if (again && scheduler.cluster().at(m).exact.at == t) continue;
       any = true;
       const Status status = scheduler.capacity(t, {m, d.sequencesFree(), d.kvFree(), 1, 1});
