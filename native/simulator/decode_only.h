@@ -55,6 +55,11 @@ class DecodeOnly {
   }
   static std::uint32_t prefillFree(const EngineBatch&) { return 1; }
 
+  /// Does nothing though it could: never after a settle.
+  bool neglects(const EngineBatch& b) const {
+    return b.running == 0 && !prefilling_ && (!arrived_.empty() || someoneFits(b));
+  }
+
   /// Slots that got room with the last settle, in order.
   const std::vector<std::uint32_t>& roomGiven() const { return given_; }
   /// Slots that joined the batch with the last `join`, in order; with kvFirst those of roomGiven() did.

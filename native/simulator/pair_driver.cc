@@ -274,6 +274,7 @@ void Driver::pairLawsHold() {
   for (std::uint32_t m = 0; m < engines_.size(); ++m) {
     const Engine& engine = engines_[m];
     const Count& count = counts[m];
+    if (engine.neglects()) check(Status::kLawBroken);
     const std::int64_t kv = engine.kvUsed();
     if (kv < count.kv || kv > cluster_.instances[m].kvTokens) check(Status::kLawBroken);
     if (cluster_.instances[m].role == Role::kPrefill) {

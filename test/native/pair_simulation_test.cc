@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
-#include "base/statistics.h"
 #include "queueing.h"
+#include "simulator/driver.h"
 #include "simulator/simulation.h"
 #include "stepping.h"
 
@@ -44,7 +44,7 @@ struct Outcome {
   EventLog log;
 };
 
-void simulateAll(const Scenario& s, Outcome* o) {
+void simulateAll(const Scenario& s, Outcome* o, Workspace* workspace = nullptr) {
   Trace trace;
   REQUIRE(ok(trace.bind(s.columns())));
   const std::uint32_t calls = trace.columns().calls;
@@ -71,7 +71,7 @@ void simulateAll(const Scenario& s, Outcome* o) {
   out.instance = o->instance.data();
   out.decodeInstance = o->decodeInstance.data();
   out.log = &o->log;
-  o->status = simulate(trace, s.cluster, options, out, &o->result);
+  o->status = simulate(trace, s.cluster, options, out, &o->result, workspace);
 }
 
 /// One event or decision without the names its driver chose.
@@ -141,7 +141,7 @@ bool sameTime(double ms, Nanos t) { return t < 0 ? std::isnan(ms) : ms == toMs(t
 
 struct Tally {
   std::uint64_t calls = 0, transfers = 0, waited = 0, evictions = 0, hidden = 0, rejected = 0, incomplete = 0,
-                iterations = 0, instants = 0, rerouted = 0, shared = 0;
+                iterations = 0, instants = 0;
 };
 
 /// Empty where both agree, else the first difference.
@@ -498,6 +498,118 @@ TEST_SUITE("pair simulation") {
       }
     }
     CHECK(workflows > 2000);
+  }
+
+  TEST_CASE("a workspace carries nothing from one run to the next, unified or not") {
+    Workspace workspace;
+    for (std::uint32_t n = 0; n < 300; ++n) {
+      Scenario s = randomScenario(n);
+      if (n % 4 == 3) {
+        for (InstanceSpec& spec : s.cluster.instances) {
+          spec.role = Role::kUnified;
+          spec.chunkTokens = 0;
+        }
+      }
+      Outcome alone;
+      Outcome shared;
+      simulateAll(s, &alone);
+      simulateAll(s, &shared, &workspace);
+      REQUIRE(alone.status == shared.status);
+      REQUIRE(sameLog(alone.log, shared.log));
+      REQUIRE(alone.result.decodeKvPeak == shared.result.decodeKvPeak);
+      REQUIRE(alone.result.decodeUtilisation == shared.result.decodeUtilisation);
+    }
+  }
+
+  TEST_CASE("what a prefill-decode run cannot be is refused") {
+    Scenario s = randomScenario(1);
+    const auto status = [&] {
+      Outcome o;
+      simulateAll(s, &o);
+      return o.status;
+    };
+    s.options.pairs.overlap = 1.5;
+    CHECK(status() == Status::kBadValue);
+    s.options.pairs.overlap = std::nan("");
+    CHECK(status() == Status::kBadValue);
+    s.options.pairs.overlap = 0;
+    s.cluster.prefixCaches.clear();
+    s.options.error = {};
+    s.options.compat = Compat::kHexgen;
+    CHECK(status() == Status::kUnsupported);
+    s.options.compat = Compat::kNone;
+    CHECK(status() == Status::kOk);
+    s.cluster.instances.back().role = Role::kUnified;
+    CHECK(status() == Status::kUnsupported);
+    // Without a decode instance every workflow is rejected.
+    s.cluster.instances.pop_back();
+    std::erase_if(s.cluster.instances, [](const InstanceSpec& spec) { return spec.role == Role::kDecode; });
+    Outcome o;
+    simulateAll(s, &o);
+    CHECK(o.status == Status::kOk);
+    CHECK(o.result.completed == 0);
+    CHECK(o.result.rejected > 0);
+  }
+
+  // CONTRACT 13.2.
+  TEST_CASE("the log of a simulation replays: the same decisions from its events alone") {
+    std::uint64_t decided = 0;
+    for (std::uint32_t n = 0; n < 600; ++n) {
+      const Scenario s = randomScenario(n);
+      Outcome run;
+      simulateAll(s, &run);
+      REQUIRE(run.status == Status::kOk);
+      Scheduler replay(schedulerConfig(s.cluster, s.options));
+      std::span<const Decision> decisions;
+      std::size_t at = 0;
+      for (const EventRecord& r : run.log.records()) {
+        if (r.header.kind == EventKind::kDecide) {
+          REQUIRE(at == decisions.size());
+          decisions = replay.decide(r.header.t);
+          at = 0;
+          REQUIRE(decisions.size() == r.header.count);
+        } else if (r.header.kind == EventKind::kDecision) {
+          REQUIRE(std::memcmp(&decisions[at++], &r.decision, sizeof(Decision)) == 0);
+          ++decided;
+        } else {
+          REQUIRE(replay.apply(r) == Status::kOk);
+        }
+      }
+      REQUIRE(at == decisions.size());
+      REQUIRE(replay.audit());
+    }
+    CHECK(decided > 10'000);
+  }
+
+  // CONTRACT 13.3.
+  TEST_CASE("other true lengths change nothing before the first of them shows") {
+    std::uint64_t lines = 0;
+    for (std::uint32_t n = 0; n < 1000; ++n) {
+      Scenario s = randomScenario(n);
+      if (s.options.knowledge == Knowledge::kOracle) continue;
+      s.options.error = {};
+      s.options.sloBase = SloBase::kTemplate;  // the others are computed from the true lengths
+      if (s.cluster.templates.empty()) s.cluster.templates.push_back({{0, 10, 10}});
+      Outcome before;
+      simulateAll(s, &before);
+      double first = HUGE_VAL;
+      for (std::uint32_t row = 0; row < s.trace.calls(); ++row) {
+        if (row % 3 != 0) continue;
+        s.trace.output[row] += 1 + row % 7;
+        if (!std::isnan(before.finished[row])) first = std::min(first, before.finished[row]);
+      }
+      Outcome after;
+      simulateAll(s, &after);
+      REQUIRE(before.status == Status::kOk);
+      REQUIRE(after.status == Status::kOk);
+      const std::vector<Line> a = canonical(before.log);
+      const std::vector<Line> b = canonical(after.log);
+      for (std::size_t i = 0; i < a.size() && toMs(a[i][1]) < first; ++i, ++lines) {
+        REQUIRE(i < b.size());
+        REQUIRE(a[i] == b[i]);
+      }
+    }
+    CHECK(lines > 20'000);
   }
 
   // validation.md 1, row 12.
