@@ -27,7 +27,13 @@ class DecodeOnly {
   void reset(const EngineOptions& options);
 
   /// `call.kv` is what it will hold here.
-  static void requestRoom(EngineBatch& b, const EngineCall& call) { b.fifo.push_back(call); }
+  static void requestRoom(EngineBatch& b, const EngineCall& call) {
+    if (b.fifoHead > kCompact && b.fifoHead * 2 > b.fifo.size()) {  // it may never be empty
+      b.fifo.erase(b.fifo.begin(), b.fifo.begin() + static_cast<std::ptrdiff_t>(b.fifoHead));
+      b.fifoHead = 0;
+    }
+    b.fifo.push_back(call);
+  }
   /// The KV of a call that has room is here.
   void arrived(std::uint32_t slot);
   /// A call that has not joined needs neither its room nor its place in the queue any more.
@@ -48,6 +54,11 @@ class DecodeOnly {
     return b.running == 0 || b.batchChanged || reach(b, t);
   }
   static std::uint32_t prefillFree(const EngineBatch&) { return 1; }
+
+  /// Does nothing though it could: never after a settle.
+  bool neglects(const EngineBatch& b) const {
+    return b.running == 0 && !prefilling_ && (!arrived_.empty() || someoneFits(b));
+  }
 
   /// Slots that got room with the last settle, in order.
   const std::vector<std::uint32_t>& roomGiven() const { return given_; }
@@ -76,6 +87,8 @@ class DecodeOnly {
   void notePeak(const EngineBatch& b) {
     if (b.kvUsed > peak_) peak_ = b.kvUsed;
   }
+
+  static constexpr std::size_t kCompact = 8;
 
   bool backfill_ = false;
   bool kvFirst_ = false;

@@ -129,6 +129,11 @@ class Engine {
   void kvLeft(std::int64_t tokens) { prefillOnly_.kvLeft(batch_, tokens); }
   std::uint32_t holding() const { return prefillOnly_.holding(); }
 
+  /// Of both roles: does nothing though it could. Never after a settle.
+  bool neglects() const {
+    return batch_.spec.role == Role::kPrefill ? PrefillOnly::neglects(batch_) : decodeOnly_.neglects(batch_);
+  }
+
   // --- decode role (decode_only.h); `join` follows every `advance` and every `arrived`
   void requestRoom(const EngineCall& call) { DecodeOnly::requestRoom(batch_, call); }
   void arrived(std::uint32_t slot) { decodeOnly_.arrived(slot); }

@@ -4,7 +4,9 @@
 // transfer starts when the prefill has ended and room was given; KV stays on p until it is over. staging
 // unlimited: the transfer starts with the first token, room is asked for when it is over, and with the room
 // the call joins. `asked for` is what DecodeAdmission::kEngine does by itself and kScheduler when it says so.
-// A call whose only token comes with its prefill needs no transfer, and drops its room.
+// A call whose only token comes with its prefill needs no transfer, and drops its room. With lateDecode the
+// scheduler chooses d again when it hears of the first token; an engine that was asked before is told that
+// nobody comes.
 //
 // At one instant: first tokens, ends of transfers, joins, evictions, ends, all by class (CONTRACT 3). Room is
 // given when engines settle, after the decision; a transfer that takes no time ends in a further round of the
@@ -29,9 +31,9 @@ void Driver::dueNow(std::uint32_t m) {
 void Driver::pairEvents(Nanos t) {
   const bool transfers = links_.next() == t;
   if (due_.empty() && !transfers) return;
-  const std::size_t moved = due_.size();
+  const std::size_t own = due_.size();
   for (const std::uint32_t m : due_) engines_[m].advance(t);
-  for (std::size_t i = 0; i < moved; ++i) {
+  for (std::size_t i = 0; i < own; ++i) {
     for (const EngineCall& c : engines_[due_[i]].prefilled()) {
       if (cluster_.instances[due_[i]].role == Role::kDecode) continue;  // again, unseen
       callPrefilled(c, due_[i], t);
@@ -44,7 +46,7 @@ void Driver::pairEvents(Nanos t) {
   }
   // Those that joined the list by arrivals: nothing of theirs ended, and their reports are of another
   // instant.
-  for (std::size_t i = moved; i < due_.size(); ++i) engines_[due_[i]].advance(t);
+  for (std::size_t i = own; i < due_.size(); ++i) engines_[due_[i]].advance(t);
   std::sort(due_.begin(), due_.end());
   for (const std::uint32_t m : due_) {
     if (cluster_.instances[m].role != Role::kDecode) continue;
@@ -274,6 +276,7 @@ void Driver::pairLawsHold() {
   for (std::uint32_t m = 0; m < engines_.size(); ++m) {
     const Engine& engine = engines_[m];
     const Count& count = counts[m];
+    if (engine.neglects()) check(Status::kLawBroken);
     const std::int64_t kv = engine.kvUsed();
     if (kv < count.kv || kv > cluster_.instances[m].kvTokens) check(Status::kLawBroken);
     if (cluster_.instances[m].role == Role::kPrefill) {

@@ -26,6 +26,8 @@ class PrefillOnly {
   static std::uint32_t prefillFree(const EngineBatch& b) {
     return b.prefilling > 0 || !b.fifoEmpty() ? 0 : 1;
   }
+  /// Does nothing though it could: never after a settle.
+  static bool neglects(const EngineBatch& b) { return b.prefilling == 0 && !b.fifoEmpty() && b.headFits(); }
   /// The KV of a prompt whose prefill ended is no longer here.
   void kvLeft(EngineBatch& b, std::int64_t tokens) {
     b.kvUsed -= tokens;

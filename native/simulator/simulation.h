@@ -105,8 +105,9 @@ struct RunResult {
   std::uint64_t rejected = 0;
   std::uint64_t evictions = 0;        ///< after which a call went back to the scheduler
   std::uint64_t hiddenEvictions = 0;  ///< lease mode: that an engine dealt with on its own
-  std::uint64_t instants = 0;         ///< distinct times at which something happened
-  Nanos makespan = 0;                 ///< first arrival to last finish
+  std::uint64_t instants = 0;  ///< distinct times at which something happened; prefill-decode: a time counts
+                               ///< again where it has a further round
+  Nanos makespan = 0;          ///< first arrival to last finish
   double meanMs = 0;
   double p50Ms = 0;
   double p95Ms = 0;

@@ -6,14 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/random.h"
-#include "base/statistics.h"
 #include "queueing.h"
+#include "simulator/driver.h"
 #include "simulator/simulation.h"
 #include "stepping.h"
 
@@ -44,7 +44,7 @@ struct Outcome {
   EventLog log;
 };
 
-void simulateAll(const Scenario& s, Outcome* o) {
+void simulateAll(const Scenario& s, Outcome* o, Workspace* workspace = nullptr) {
   Trace trace;
   REQUIRE(ok(trace.bind(s.columns())));
   const std::uint32_t calls = trace.columns().calls;
@@ -71,7 +71,7 @@ void simulateAll(const Scenario& s, Outcome* o) {
   out.instance = o->instance.data();
   out.decodeInstance = o->decodeInstance.data();
   out.log = &o->log;
-  o->status = simulate(trace, s.cluster, options, out, &o->result);
+  o->status = simulate(trace, s.cluster, options, out, &o->result, workspace);
 }
 
 /// One event or decision without the names its driver chose.
@@ -141,7 +141,7 @@ bool sameTime(double ms, Nanos t) { return t < 0 ? std::isnan(ms) : ms == toMs(t
 
 struct Tally {
   std::uint64_t calls = 0, transfers = 0, waited = 0, evictions = 0, hidden = 0, rejected = 0, incomplete = 0,
-                iterations = 0, instants = 0, rerouted = 0, shared = 0;
+                iterations = 0, instants = 0;
 };
 
 /// Empty where both agree, else the first difference.
@@ -310,7 +310,10 @@ Scenario randomScenario(std::uint32_t n) {
   o.tieSeed = random.below(3);
   o.sloScale = 0.5 + random.below(6);
   o.sloBase = static_cast<SloBase>(random.below(3));
-  if (random.below(4) == 0) o.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit), 0.8);
+  if (random.below(3) == 0) {
+    o.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit),
+                     any(random, std::array{0.8, 1.25, 2.0}));
+  }
 
   const bool press = random.below(2) == 0;
   const bool round = random.below(3) != 0;
@@ -433,5 +436,283 @@ TEST_SUITE("pair simulation") {
     CHECK(tally.iterations > tally.instants);
     MESSAGE(tally.calls, " calls, ", tally.iterations, " iterations, ", tally.instants, " instants, ",
             tally.waited, " waited, ", tally.evictions, " evictions, ", tally.hidden, " unseen");
+  }
+
+  TEST_CASE("boundary feedback equals lease feedback at batch limit 1 without lookahead") {
+    std::uint32_t compared = 0;
+    for (std::uint32_t n = 0; n < 2000; ++n) {
+      Scenario s = randomScenario(n);
+      s.options.lookahead = 0;
+      s.options.error = {};
+      s.options.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit), 1);
+      s.trace.predicted = s.trace.output;
+      for (InstanceSpec& spec : s.cluster.instances) {
+        if (spec.role == Role::kDecode) spec.maxSequences = 1;
+        spec.chunkTokens = 0;
+      }
+      Outcome boundary;
+      Outcome lease;
+      s.options.feedback = Feedback::kBoundary;
+      simulateAll(s, &boundary);
+      s.options.feedback = Feedback::kLease;
+      simulateAll(s, &lease);
+      REQUIRE(boundary.status == Status::kOk);
+      REQUIRE(lease.status == Status::kOk);
+      const std::vector<Line> a = canonical(boundary.log);
+      const std::vector<Line> b = canonical(lease.log);
+      std::string difference;
+      for (std::size_t i = 0; i < std::max(a.size(), b.size()) && difference.empty(); ++i) {
+        if (i < a.size() && i < b.size() && a[i] == b[i]) continue;
+        difference = "boundary " + (i < a.size() ? show(a[i]) : "nothing") + ", lease " +
+                     (i < b.size() ? show(b[i]) : "nothing");
+      }
+      CHECK_MESSAGE(difference.empty(), "scenario ", n, ": ", difference, "; ", describe(s));
+      ++compared;
+    }
+    CHECK(compared == 2000);
+  }
+
+  TEST_CASE("final horizons of unified clusters: list scheduling by hand, whatever the policy") {
+    std::uint32_t workflows = 0;
+    for (std::uint32_t n = 0; n < 600; ++n) {
+      Scenario s = randomScenario(n);
+      for (InstanceSpec& spec : s.cluster.instances) {
+        spec.role = Role::kUnified;
+        spec.chunkTokens = 0;
+        spec.linkPerToken = spec.linkLatency = 0;
+      }
+      s.options.sloBase = SloBase::kHorizon;
+      Outcome leap;
+      simulateAll(s, &leap);
+      REQUIRE(leap.status == Status::kOk);
+      Trace trace;
+      REQUIRE(ok(trace.bind(s.columns())));
+      RunOptions options = s.options;
+      options.arrivals.process = ArrivalProcess::kTrace;
+      options.arrivals.recordedMs = s.trace.arrivalMs;
+      EventLog log;
+      const stepping::Result steps = stepping::run(trace, s.cluster, options, &log);
+      for (std::uint32_t w = 0; w < s.trace.workflows(); ++w) {
+        REQUIRE(leap.base[w] == toMs(steps.base[w]));
+        ++workflows;
+      }
+    }
+    CHECK(workflows > 2000);
+  }
+
+  TEST_CASE("a workspace carries nothing from one run to the next, unified or not") {
+    Workspace workspace;
+    for (std::uint32_t n = 0; n < 300; ++n) {
+      Scenario s = randomScenario(n);
+      if (n % 4 == 3) {
+        for (InstanceSpec& spec : s.cluster.instances) {
+          spec.role = Role::kUnified;
+          spec.chunkTokens = 0;
+        }
+      }
+      Outcome alone;
+      Outcome shared;
+      simulateAll(s, &alone);
+      simulateAll(s, &shared, &workspace);
+      REQUIRE(alone.status == shared.status);
+      REQUIRE(sameLog(alone.log, shared.log));
+      REQUIRE(alone.result.decodeKvPeak == shared.result.decodeKvPeak);
+      REQUIRE(alone.result.decodeUtilisation == shared.result.decodeUtilisation);
+    }
+  }
+
+  TEST_CASE("what a prefill-decode run cannot be is refused") {
+    Scenario s = randomScenario(1);
+    const auto status = [&] {
+      Outcome o;
+      simulateAll(s, &o);
+      return o.status;
+    };
+    s.options.pairs.overlap = 1.5;
+    CHECK(status() == Status::kBadValue);
+    s.options.pairs.overlap = std::nan("");
+    CHECK(status() == Status::kBadValue);
+    s.options.pairs.overlap = 0;
+    s.cluster.prefixCaches.clear();
+    s.options.error = {};
+    s.options.compat = Compat::kHexgen;
+    CHECK(status() == Status::kUnsupported);
+    s.options.compat = Compat::kNone;
+    CHECK(status() == Status::kOk);
+    s.cluster.instances.back().role = Role::kUnified;
+    CHECK(status() == Status::kUnsupported);
+    // Without a decode instance every workflow is rejected.
+    s.cluster.instances.pop_back();
+    std::erase_if(s.cluster.instances, [](const InstanceSpec& spec) { return spec.role == Role::kDecode; });
+    Outcome o;
+    simulateAll(s, &o);
+    CHECK(o.status == Status::kOk);
+    CHECK(o.result.completed == 0);
+    CHECK(o.result.rejected > 0);
+  }
+
+  // CONTRACT 13.2.
+  TEST_CASE("the log of a simulation replays: the same decisions from its events alone") {
+    std::uint64_t decided = 0;
+    for (std::uint32_t n = 0; n < 600; ++n) {
+      const Scenario s = randomScenario(n);
+      Outcome run;
+      simulateAll(s, &run);
+      REQUIRE(run.status == Status::kOk);
+      Scheduler replay(schedulerConfig(s.cluster, s.options));
+      std::span<const Decision> decisions;
+      std::size_t at = 0;
+      for (const EventRecord& r : run.log.records()) {
+        if (r.header.kind == EventKind::kDecide) {
+          REQUIRE(at == decisions.size());
+          decisions = replay.decide(r.header.t);
+          at = 0;
+          REQUIRE(decisions.size() == r.header.count);
+        } else if (r.header.kind == EventKind::kDecision) {
+          REQUIRE(std::memcmp(&decisions[at++], &r.decision, sizeof(Decision)) == 0);
+          ++decided;
+        } else {
+          REQUIRE(replay.apply(r) == Status::kOk);
+        }
+      }
+      REQUIRE(at == decisions.size());
+      REQUIRE(replay.audit());
+    }
+    CHECK(decided > 10'000);
+  }
+
+  // CONTRACT 13.3.
+  TEST_CASE("other true lengths change nothing before the first of them shows") {
+    std::uint64_t lines = 0;
+    for (std::uint32_t n = 0; n < 1000; ++n) {
+      Scenario s = randomScenario(n);
+      if (s.options.knowledge == Knowledge::kOracle) continue;
+      s.options.error = {};
+      s.options.sloBase = SloBase::kTemplate;  // the others are computed from the true lengths
+      if (s.cluster.templates.empty()) s.cluster.templates.push_back({{0, 10, 10}});
+      Outcome before;
+      simulateAll(s, &before);
+      double first = HUGE_VAL;
+      for (std::uint32_t row = 0; row < s.trace.calls(); ++row) {
+        if (row % 3 != 0) continue;
+        s.trace.output[row] += 1 + row % 7;
+        if (!std::isnan(before.finished[row])) first = std::min(first, before.finished[row]);
+      }
+      Outcome after;
+      simulateAll(s, &after);
+      REQUIRE(before.status == Status::kOk);
+      REQUIRE(after.status == Status::kOk);
+      const std::vector<Line> a = canonical(before.log);
+      const std::vector<Line> b = canonical(after.log);
+      for (std::size_t i = 0; i < a.size() && toMs(a[i][1]) < first; ++i, ++lines) {
+        REQUIRE(i < b.size());
+        REQUIRE(a[i] == b[i]);
+      }
+    }
+    CHECK(lines > 20'000);
+  }
+
+  // validation.md 1, row 12.
+  TEST_CASE("a chain at zero load takes its final horizon, to the nanosecond") {
+    std::uint32_t chains = 0;
+    for (std::uint32_t n = 0; n < 1500; ++n) {
+      Random random(0xc4a1 + n);
+      Scenario s = randomScenario(n);
+      RunOptions& o = s.options;
+      o.sloBase = SloBase::kHorizon;
+      o.error = {};
+      o.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit), 1);
+      s.cached.clear();
+      s.cluster.prefixCaches.clear();
+      s.cluster.templates.clear();
+      // Equal instances of each role: then every pair is the best.
+      InstanceSpec prefill = s.cluster.instances.front();
+      InstanceSpec decode = s.cluster.instances.back();
+      prefill.model = decode.model = 0;
+      prefill.kvTokens = decode.kvTokens = 1'000'000;
+      s.cluster.instances.assign(1 + random.below(3), prefill);
+      s.cluster.instances.insert(s.cluster.instances.end(), 1 + random.below(3), decode);
+      s.trace = OwnedTrace{};
+      for (std::uint32_t w = 0; w < 3; ++w) {
+        s.trace.workflow(Nanos{w} * 3600 * kSecond);
+        const std::uint32_t calls = 1 + random.below(6);
+        for (std::uint32_t i = 0; i < calls; ++i) {
+          OwnedTrace::CallSpec c;
+          if (i > 0) c.parents.push_back(i - 1);
+          c.prompt = 1 + random.below(500);
+          c.output = random.below(5) == 0 ? 1 : 1 + random.below(300);
+          c.gap = random.below(2) == 0 ? 0 : random.below(2'000'000'000);
+          s.trace.call(c);
+        }
+      }
+      Outcome run;
+      simulateAll(s, &run);
+      REQUIRE(run.status == Status::kOk);
+      for (std::uint32_t w = 0; w < 3; ++w) {
+        REQUIRE_MESSAGE(run.latency[w] == run.base[w], "scenario ", n, " ", describe(s));
+        ++chains;
+      }
+      CHECK(run.result.sloScale95 == 1);
+      CHECK(run.result.sloScale99 == 1);
+    }
+    CHECK(chains == 4500);
+  }
+
+  // validation.md 1, row 8: by Burke and Jackson both stations are M/M/1.
+  TEST_CASE("tandem: prefill and decode as two single servers") {
+    constexpr int kReplications = 30;
+    constexpr std::uint32_t kWarmUp = 500;
+    constexpr std::uint32_t kJobs = 25'000;
+    const WholeCosts costs{0, 1000, 1000, 0,
+                           0};  // 1 us per prompt token and per output token beyond the first
+    for (const Feedback feedback : {Feedback::kBoundary, Feedback::kLease}) {
+      Scenario s;
+      InstanceSpec prefill = instanceSpec(0, 1000, 10'000'000'000);
+      InstanceSpec decode = instanceSpec(0, 1, 10'000'000'000);
+      prefill.role = Role::kPrefill;
+      decode.role = Role::kDecode;
+      s.cluster = clusterOf(std::span(&costs, 1), std::array{prefill, decode});
+      s.options = baseOptions("fcfs", "round-robin", Binding::kAtReveal);
+      REQUIRE(makePairPlacement("round-robin", &s.options.pairPlacement));
+      s.options.feedback = feedback;
+      s.options.pairs.staging = Staging::kUnlimited;
+      std::vector<double> means;
+      for (int replication = 0; replication < (feedback == Feedback::kLease ? 2 : kReplications);
+           ++replication) {
+        Random random(8, static_cast<std::uint64_t>(replication));
+        s.trace = OwnedTrace{};
+        double arrival = 0;
+        for (std::uint32_t i = 0; i < kWarmUp + kJobs; ++i) {
+          arrival += random.exponential(2e9);
+          s.trace.workflow(static_cast<Nanos>(arrival));
+          OwnedTrace::CallSpec c;
+          c.prompt = std::max(1u, static_cast<std::uint32_t>(random.exponential(1e6) + 0.5));
+          c.output = 1 + std::max(1u, static_cast<std::uint32_t>(random.exponential(1.25e6) + 0.5));
+          s.trace.call(c);
+        }
+        Trace trace;
+        REQUIRE(ok(trace.bind(s.columns())));
+        s.options.arrivals.recordedMs = s.trace.arrivalMs;
+        std::vector<double> latency(kWarmUp + kJobs);
+        RunOutputs out;
+        out.latencyMs = latency.data();
+        RunResult result;
+        REQUIRE(simulate(trace, s.cluster, s.options, out, &result) == Status::kOk);
+        double sum = 0;
+        for (std::uint32_t i = kWarmUp; i < latency.size(); ++i) sum += latency[i] / 1e3;
+        means.push_back(sum / kJobs);
+        CHECK(result.prefillUtilisation == doctest::Approx(0.5).epsilon(0.05));
+        CHECK(result.decodeUtilisation == doctest::Approx(0.625).epsilon(0.05));
+      }
+      if (feedback == Feedback::kLease) continue;  // far too few for an interval: that it is no other system
+      double mean = 0;
+      for (const double m : means) mean += m / kReplications;
+      double variance = 0;
+      for (const double m : means) variance += (m - mean) * (m - mean) / (kReplications - 1);
+      const double half = 2.756 * std::sqrt(variance / kReplications);  // Student t, 29 degrees, 99 %
+      MESSAGE("T = ", mean, " +- ", half);
+      CHECK(std::abs(mean - 16.0 / 3) <= half);
+      CHECK(half <= 0.03 * 16 / 3);
+    }
   }
 }
