@@ -42,6 +42,14 @@ export interface Flags {
   model?: string
   gpu?: string
   tp?: unknown
+  sloBase?: string
+  reserve?: string
+  staging?: string
+  decodeAdmission?: string
+  links?: string
+  backfill?: boolean
+  lateDecode?: boolean
+  overlap?: unknown
 }
 
 /** Numbers become numbers; anything else stays text, so that the message about it shows what was typed. */
@@ -62,7 +70,10 @@ export function addRunFlags(command: Command): Command {
       '--arrivals <kind>',
       'poisson, gamma, bursts, fixed or trace (default: trace where it has them, else poisson)',
     )
-    .option('--policy <name>', 'preset of order, placement and binding: vllm, hexgen-flow, laxity')
+    .option(
+      '--policy <name>',
+      'preset of order, placement and binding: vllm, hexgen-flow, laxity; prefill-decode: hexagent, laxity',
+    )
     .option('--order <name>', 'queue order (default: urgency)')
     .option('--placement <name>', 'placement (default: workload-balanced)')
     .option('--binding <kind>', 'at-reveal or at-credit (default: what the placement needs)')
@@ -101,6 +112,10 @@ export function addRunFlags(command: Command): Command {
       'prediction errors: length=lognormal:S|mean-absolute:M|uniform:X|bias:X|heavy-tail, correlation=R, time=gpu:S, batch=F; with commas between',
     )
     .option('--slo-scale <n>', 'deadline = arrival + scale × base (default: 5)', numeric)
+    .option(
+      '--slo-base <kind>',
+      'template, exclusive or horizon (default: horizon on prefill-decode clusters, else template or exclusive)',
+    )
     .option('--workers <n>', 'threads; 0 = none (default: none for small jobs, else cores − 1)', numeric)
     .option('--seed <n>', 'seed of the arrivals (default: 1)', numeric)
     .option('--latency <kind>', 'constants or calibrated (default: the cluster’s own)')
@@ -118,14 +133,34 @@ export function addRunFlags(command: Command): Command {
       'blocks, interleaved or trace (default: trace where it names several, else blocks)',
     )
     .option('--format <name>', FORMAT_HELP)
+    .option(
+      '--reserve <when>',
+      'prefill-decode: room for decode at the lease or later: early, late (default: early)',
+    )
+    .option(
+      '--staging <kind>',
+      'prefill-decode: where KV waits for that room: none, unlimited (default: none)',
+    )
+    .option(
+      '--decode-admission <who>',
+      'prefill-decode: who gives it: scheduler, engine (default: scheduler)',
+    )
+    .option('--links <kind>', 'prefill-decode: contended or free (default: contended)')
+    .option('--backfill', 'prefill-decode: calls behind one without room may go first')
+    .option('--late-decode', 'prefill-decode: choose the decode instance again at the first token')
+    .option(
+      '--overlap <share>',
+      'prefill-decode: KV moved when the prefill ends, 0 to 1 (default: 0)',
+      numeric,
+    )
     .addHelpText('after', registeredNames)
 }
 
 /** Orders and placements, asked of the core when help is shown; nothing where it does not load. */
-function registeredNames(): string {
+export function registeredNames(): string {
   try {
-    const { orders, placements } = loadAddon()
-    return `\nOrders: ${orders.join(', ')}\nPlacements: ${placements.join(', ')}`
+    const { orders, placements, pairPlacements } = loadAddon()
+    return `\nOrders: ${orders.join(', ')}\nPlacements: ${placements.join(', ')}\nOn prefill-decode clusters: ${pairPlacements.join(', ')}`
   } catch {
     return ''
   }
@@ -161,8 +196,16 @@ const SHARED = [
   'feedback',
   'error',
   'sloScale',
+  'sloBase',
   'workers',
   'seed',
+  'reserve',
+  'staging',
+  'decodeAdmission',
+  'links',
+  'backfill',
+  'lateDecode',
+  'overlap',
 ] as const satisfies readonly (keyof RunOptions & keyof Flags)[]
 
 /** The shared flags as options of the API, without trace and cluster. The API checks the types it is given. */

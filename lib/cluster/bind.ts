@@ -91,8 +91,7 @@ export function checkFits(trace: TraceTable, cluster: NativeCluster, promptOnly:
   if (count === 0) return
   const { prompt, whole } = room(model?.[first] ?? 0)
   const need = `${promptTokens[first]} prompt + ${outputTokens[first]} output tokens`
-  const [what, tokens] =
-    promptTokens[first]! > prompt ? ['prefill', prompt] : ['serve', whole]
+  const [what, tokens] = promptTokens[first]! > prompt ? ['prefill', prompt] : ['serve', whole]
   const { workflow, call } = namesAt(trace, first)
   const more = count > 1 ? ` (and ${count - 1} more call${count > 2 ? 's' : ''})` : ''
   throw new LaxityError(

@@ -51,7 +51,8 @@ export function checkRoles(instances: readonly unknown[], where: string, problem
   const named = new Set(seen.flatMap(({ model }) => (typeof model === 'string' ? [model] : [])))
   const groups = named.size > 1 ? [...named] : [undefined]
   for (const group of groups) {
-    const own = group === undefined ? seen : seen.filter(({ model }) => model === undefined || model === group)
+    const own =
+      group === undefined ? seen : seen.filter(({ model }) => model === undefined || model === group)
     for (const role of ['prefill', 'decode']) {
       if (own.some((instance) => instance.role === role)) continue
       const whose = group === undefined ? '' : ` for model ${quote(group)}`
