@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import type { CalibrateFlags } from './calibrate.ts'
+import type { CompareFlags } from './compare.ts'
 import type { Context } from './context.ts'
 import type { EstimateFlags } from './estimate.ts'
-import { addRunFlags, addSetupFlags, numeric } from './options.ts'
+import { addCompareFlags, addRunFlags, addSetupFlags, numeric } from './options.ts'
 import type { ReplayFlags } from './replay.ts'
 import type { SimulateFlags } from './simulate.ts'
 import { FORMAT_HELP, TRACE_HELP } from './trace.ts'
@@ -22,6 +23,7 @@ export function createProgram(context: Context): Command {
         'demo',
         'tune trace.json --cluster hexgen-hetero-1 --rate 0.5',
         'simulate chess:3 --policy vllm --mix',
+        'compare --workload chess:3 --load 0.9 --policy hexagent --policy workflow-fcfs/least-loaded',
       ]),
     )
 
@@ -74,6 +76,25 @@ export function createProgram(context: Context): Command {
     .action(async (trace: string, flags: SimulateFlags) => {
       const { simulateCommand } = await import('./simulate.ts')
       await simulateCommand(trace, flags, context)
+    })
+
+  addCompareFlags(
+    program
+      .command('compare')
+      .description('Compare policies on the same workflows and arrivals: tails, intervals, utilisation.'),
+  )
+    .addHelpText(
+      'after',
+      examples([
+        'compare --workload chess:3 --load 0.9 --policy hexagent --policy workflow-fcfs/least-loaded',
+        'compare --workload chess:1 --cluster hexgen-hetero-2 --load 0.6 --load 0.9 --seeds 10',
+        'compare --workload trace.jsonl --cluster hexagent-h200 --model qwen3-235b-a22b --links contended --links free --csv',
+        'compare --workload chess:2 --feedback boundary,lease --json',
+      ]),
+    )
+    .action(async (flags: CompareFlags) => {
+      const { compareCommand } = await import('./compare.ts')
+      await compareCommand(flags, context)
     })
 
   program

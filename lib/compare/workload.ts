@@ -1,0 +1,152 @@
+import { LaxityError, quote } from '../errors.ts'
+import type { TraceColumns } from '../native.ts'
+import { hint } from '../report/near.ts'
+import { sharedColumn } from '../traces/columns.ts'
+import { callId, type TraceTable, workflowId } from '../traces/table.ts'
+
+export const CONTEXTS = ['new', 'full'] as const
+export type Context = (typeof CONTEXTS)[number]
+
+const GENERATED = ['chess:1', 'chess:2', 'chess:3', 'mac-sql'] as const
+
+const DEFAULT_WORKFLOWS = 1000
+
+/** A workload of a comparison: a generator, which draws other workflows for every seed, or a trace, which cannot. */
+export interface Workload {
+  name: string
+  /** What its prompts hold; undefined = as it is. */
+  context: Context | undefined
+  /** `seed` 0 is that of the calibration. Without `workflows`: 1,000 of a generator, all of a trace. */
+  open(workflows: number | undefined, seed: number, signal: AbortSignal): Promise<TraceTable>
+}
+
+/** @throws LaxityError ERR_LAXITY_OPTION for a name that is neither a generator's nor a path. */
+export function findWorkload(given: string | TraceTable, context: Context | undefined): Workload {
+  if (typeof given !== 'string') return recorded(given.source, context, async () => given)
+  if (!(GENERATED as readonly string[]).includes(given)) {
+    if (!/[./\\]/.test(given)) {
+      const message = `Unknown workload ${quote(given)}${hint(given, GENERATED)}`
+      throw new LaxityError('ERR_LAXITY_OPTION', message, 'workload')
+    }
+    let table: Promise<TraceTable> | undefined
+    return recorded(given, context, (signal) => {
+      table ??= import('../traces/read.ts').then(({ readTrace }) => readTrace(given, { signal }))
+      return table
+    })
+  }
+  if (context !== undefined) {
+    const message = `\`context\` has no meaning for the workload ${quote(given)}`
+    throw new LaxityError('ERR_LAXITY_OPTION', message, 'context')
+  }
+  return {
+    name: given,
+    context,
+    open: async (workflows = DEFAULT_WORKFLOWS, seed) => {
+      if (given === 'mac-sql') return (await import('../traces/mac-sql.ts')).macSqlTrace({ workflows, seed })
+      const preset = Number(given.slice(-1)) as 1 | 2 | 3
+      return (await import('../traces/chess.ts')).chessTrace({ workflows, preset, seed })
+    },
+  }
+}
+
+function recorded(
+  name: string,
+  context: Context | undefined,
+  read: (signal: AbortSignal) => Promise<TraceTable>,
+): Workload {
+  return {
+    name,
+    context,
+    open: async (workflows, _seed, signal) => {
+      const table = await read(signal)
+      return workflows === undefined ? table : takeWorkflows(table, workflows)
+    },
+  }
+}
+
+/** The same workflows, all present at t = 0. */
+export function allAtOnce(table: TraceTable): TraceTable {
+  const arrivalMs = sharedColumn(Float64Array, table.workflows)
+  return { ...table, columns: { ...table.columns, arrivalMs } }
+}
+
+/** The first `count` workflows of a trace, from its beginning again where it has fewer. */
+export function takeWorkflows(table: TraceTable, count: number): TraceTable {
+  if (count === table.workflows || table.workflows === 0) return table
+  const { firstCall, parentOffset } = table.columns
+  const source = (workflow: number) => workflow % table.workflows
+  const taken = sharedColumn(Uint32Array, count + 1)
+  let edges = 0
+  for (let w = 0; w < count; w++) {
+    const [first, end] = [firstCall[source(w)]!, firstCall[source(w) + 1]!]
+    taken[w + 1] = taken[w]! + end - first
+    edges += parentOffset[end]! - parentOffset[first]!
+  }
+  const calls = taken[count]!
+  const rows = new Uint32Array(calls)
+  const offsets = sharedColumn(Uint32Array, calls + 1)
+  const parents = sharedColumn(Uint32Array, edges)
+  let row = 0
+  let edge = 0
+  for (let w = 0; w < count; w++) {
+    for (let call = firstCall[source(w)]!; call < firstCall[source(w) + 1]!; call++) {
+      const own = table.columns.parents.subarray(parentOffset[call]!, parentOffset[call + 1]!)
+      parents.set(own, edge)
+      edge += own.length
+      rows[row++] = call
+      offsets[row] = edge
+    }
+  }
+  const perWorkflow = Uint32Array.from({ length: count }, (_, w) => source(w))
+  const columns: TraceColumns = { ...table.columns, firstCall: taken, parentOffset: offsets, parents }
+  for (const [name, column] of Object.entries(table.columns) as [
+    keyof TraceColumns,
+    TraceColumns['parents'],
+  ][]) {
+    const axis = AXIS[name]
+    if (column === undefined || axis === 'graph') continue
+    Object.assign(columns, { [name]: picked(column, axis === 'call' ? rows : perWorkflow) })
+  }
+  // A workflow that comes again keeps its names, with its round behind them.
+  const round = (w: number) => (w < table.workflows ? '' : `~${1 + Math.floor(w / table.workflows)}`)
+  return {
+    ...table,
+    workflows: count,
+    calls,
+    columns,
+    ...(table.workflowIds && {
+      workflowIds: Array.from({ length: count }, (_, w) => workflowId(table, source(w)) + round(w)),
+    }),
+    ...(table.callIds && {
+      callIds: Array.from({ length: count }, (_, w) =>
+        Array.from({ length: taken[w + 1]! - taken[w]! }, (_, position) =>
+          callId(table, source(w), position),
+        ),
+      ).flat(),
+    }),
+  }
+}
+
+/** What a column has a value for. */
+const AXIS: Readonly<Record<keyof TraceColumns, 'workflow' | 'call' | 'graph'>> = {
+  firstCall: 'graph',
+  parentOffset: 'graph',
+  parents: 'graph',
+  arrivalMs: 'workflow',
+  tenant: 'workflow',
+  sloMs: 'workflow',
+  stage: 'call',
+  model: 'call',
+  promptTokens: 'call',
+  cachedTokens: 'call',
+  outputTokens: 'call',
+  predictedTokens: 'call',
+  toolGapMs: 'call',
+}
+
+function picked<T extends Uint16Array | Uint32Array | Float64Array>(column: T, rows: Uint32Array): T {
+  const kind = column.constructor as unknown as Parameters<typeof sharedColumn<T>>[0]
+  const own = sharedColumn(kind, rows.length)
+  for (let i = 0; i < rows.length; i++) own[i] = column[rows[i]!]!
+  return own
+}
