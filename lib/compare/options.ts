@@ -32,16 +32,16 @@ export interface CompareOptions {
   /** How many: seed k = 1, 2, … draws workload and arrivals, the same for all policies. Default 3. */
   seeds?: number | undefined
   /** Default `online`. */
-  knowledge?: OneOrMore<Knowledge> | undefined
+  knowledge?: OneOrMore<Knowledge> | string | undefined
   /** Default `boundary`. */
-  feedback?: OneOrMore<Feedback> | undefined
+  feedback?: OneOrMore<Feedback> | string | undefined
   /** Prefill-decode clusters, as for `simulate`. */
-  links?: OneOrMore<PairOptions['links']> | undefined
-  reserve?: OneOrMore<PairOptions['reserve']> | undefined
-  decodeAdmission?: OneOrMore<PairOptions['decodeAdmission']> | undefined
-  staging?: OneOrMore<PairOptions['staging']> | undefined
+  links?: OneOrMore<PairOptions['links']> | string | undefined
+  reserve?: OneOrMore<PairOptions['reserve']> | string | undefined
+  decodeAdmission?: OneOrMore<PairOptions['decodeAdmission']> | string | undefined
+  staging?: OneOrMore<PairOptions['staging']> | string | undefined
   /** What prompts hold: `new` tokens, or the `full` context. Default: that of the workload. */
-  context?: OneOrMore<Context> | undefined
+  context?: OneOrMore<Context> | string | undefined
   /** The HexAGenT paper's simulator: `links` free, `staging` unlimited. */
   paper?: boolean | undefined
   /** What Req95, Req99 and attainment are multiples of; default as for `simulate`. */

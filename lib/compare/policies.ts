@@ -1,8 +1,7 @@
 import { LaxityError, quote } from '../errors.ts'
 import type { SimulateOptions } from '../simulator/options.ts'
 import type { Policy } from '../simulator/policies.ts'
-import type { Registry } from '../simulator/read-policy.ts'
-import { type ClusterKind, readPolicy } from '../simulator/read-policy.ts'
+import { type ClusterKind, type Registry, readPolicy } from '../simulator/read-policy.ts'
 import { OptionReader } from '../simulator/validate.ts'
 
 /** A policy of a comparison: what was asked for, and what that is on a kind of cluster. */

@@ -70,7 +70,7 @@ export function allAtOnce(table: TraceTable): TraceTable {
   return { ...table, columns: { ...table.columns, arrivalMs } }
 }
 
-/** The first `count` workflows of a trace, from its beginning again where it has fewer. */
+/** The first `count` workflows of a trace, from its beginning again where it has fewer; without recorded arrivals. */
 export function takeWorkflows(table: TraceTable, count: number): TraceTable {
   if (count === table.workflows || table.workflows === 0) return table
   const { firstCall, parentOffset } = table.columns
@@ -98,11 +98,9 @@ export function takeWorkflows(table: TraceTable, count: number): TraceTable {
     }
   }
   const perWorkflow = Uint32Array.from({ length: count }, (_, w) => source(w))
-  const columns: TraceColumns = { ...table.columns, firstCall: taken, parentOffset: offsets, parents }
-  for (const [name, column] of Object.entries(table.columns) as [
-    keyof TraceColumns,
-    TraceColumns['parents'],
-  ][]) {
+  const { arrivalMs: _, ...given } = table.columns
+  const columns: TraceColumns = { ...given, firstCall: taken, parentOffset: offsets, parents }
+  for (const [name, column] of Object.entries(given) as [keyof TraceColumns, TraceColumns['parents']][]) {
     const axis = AXIS[name]
     if (column === undefined || axis === 'graph') continue
     Object.assign(columns, { [name]: picked(column, axis === 'call' ? rows : perWorkflow) })
