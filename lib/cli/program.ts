@@ -2,9 +2,10 @@ import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import type { CalibrateFlags } from './calibrate.ts'
 import type { CompareFlags } from './compare.ts'
+import { addCompareFlags } from './compare-options.ts'
 import type { Context } from './context.ts'
 import type { EstimateFlags } from './estimate.ts'
-import { addCompareFlags, addRunFlags, addSetupFlags, numeric } from './options.ts'
+import { addRunFlags, addSetupFlags, numeric } from './options.ts'
 import type { ReplayFlags } from './replay.ts'
 import type { SimulateFlags } from './simulate.ts'
 import { FORMAT_HELP, TRACE_HELP } from './trace.ts'
@@ -78,25 +79,6 @@ export function createProgram(context: Context): Command {
       await simulateCommand(trace, flags, context)
     })
 
-  addCompareFlags(
-    program
-      .command('compare')
-      .description('Compare policies on the same workflows and arrivals: tails, intervals, utilisation.'),
-  )
-    .addHelpText(
-      'after',
-      examples([
-        'compare --workload chess:3 --load 0.9 --policy hexagent --policy workflow-fcfs/least-loaded',
-        'compare --workload chess:1 --cluster hexgen-hetero-2 --load 0.6 --load 0.9 --seeds 10',
-        'compare --workload trace.jsonl --cluster hexagent-h200 --model qwen3-235b-a22b --links contended --links free --csv',
-        'compare --workload chess:2 --feedback boundary,lease --json',
-      ]),
-    )
-    .action(async (flags: CompareFlags) => {
-      const { compareCommand } = await import('./compare.ts')
-      await compareCommand(flags, context)
-    })
-
   program
     .command('convert')
     .description('Write a trace as laxity JSONL (gzipped where the name ends in .gz).')
@@ -135,6 +117,24 @@ export function createProgram(context: Context): Command {
     .action(async () => {
       const { tune } = await import('./tune.ts')
       await tune('chess:3:110', { cluster: 'hexgen-hetero-2', rate: 0.5 }, context)
+    })
+
+  const comparison = program
+    .command('compare')
+    .description('Compare policies on the same workflows and arrivals: tails, intervals, utilisation.')
+  addCompareFlags(comparison, numeric)
+    .addHelpText(
+      'after',
+      examples([
+        'compare --workload chess:3 --load 0.9 --policy hexagent --policy workflow-fcfs/least-loaded',
+        'compare --workload chess:1 --cluster hexgen-hetero-2 --load 0.6 --load 0.9 --seeds 10',
+        'compare --workload trace.jsonl --cluster hexagent-h200 --model qwen3-235b-a22b --links contended --links free --csv',
+        'compare --workload chess:2 --feedback boundary,lease --json',
+      ]),
+    )
+    .action(async (flags: CompareFlags) => {
+      const { compareCommand } = await import('./compare.ts')
+      await compareCommand(flags, context)
     })
 
   addSetupFlags(
