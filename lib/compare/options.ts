@@ -1,6 +1,7 @@
 import type { ClusterConfig } from '../cluster/config.ts'
 import type { Feedback, Knowledge, NativeAddon, PairOptions, SloBase } from '../native.ts'
 import type { Progress, RunOptions } from '../simulator/options.ts'
+import { isTable } from '../simulator/prepare.ts'
 import { FEEDBACK, KNOWLEDGE, readOptions } from '../simulator/read-options.ts'
 import { addReserveProblem, DECODE_ADMISSIONS, LINKS, RESERVES, STAGINGS } from '../simulator/read-pairs.ts'
 import { OptionReader } from '../simulator/validate.ts'
@@ -148,9 +149,14 @@ export interface PairSetting {
 /** Problems are left in the reader. */
 export function readCompare(reader: OptionReader, native: NativeAddon): CheckedCompare {
   return {
-    workloads: items<string | TraceTable>(reader, 'workload', "a workload's name, a path or a table"),
+    workloads: items<string | TraceTable>(
+      reader,
+      'workload',
+      isTable,
+      "a workload's name, a path or a table",
+    ),
     clusters: reader.given('cluster')
-      ? items<string | ClusterConfig>(reader, 'cluster', "a preset's name, a path or an object")
+      ? items<string | ClusterConfig>(reader, 'cluster', isObject, "a preset's name, a path or an object")
       : [DEFAULT_CLUSTER],
     models: reader.given('model') ? texts(reader, 'model', "a model's id") : [undefined],
     loads: readLoads(reader),
@@ -242,9 +248,15 @@ function texts(reader: OptionReader, name: string, what: string): string[] {
 }
 
 /** What may be a path, and so have a comma in it. */
-function items<T extends string | object>(reader: OptionReader, name: string, what: string): T[] {
+function items<T extends string | object>(
+  reader: OptionReader,
+  name: string,
+  isContent: (value: unknown) => boolean,
+  what: string,
+): T[] {
   const given = reader.raw(name)
-  return checked(reader, name, given === undefined ? [] : [given].flat(), isSource, what) as T[]
+  const accepts = (value: unknown) => isText(value) || isContent(value)
+  return checked(reader, name, given === undefined ? [] : [given].flat(), accepts, what) as T[]
 }
 
 function checked(
@@ -271,6 +283,6 @@ function isText(value: unknown): boolean {
   return typeof value === 'string' && value !== ''
 }
 
-function isSource(value: unknown): boolean {
-  return isText(value) || (typeof value === 'object' && value !== null)
+function isObject(value: unknown): boolean {
+  return typeof value === 'object' && value !== null
 }

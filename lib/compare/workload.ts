@@ -2,6 +2,7 @@ import { LaxityError, quote } from '../errors.ts'
 import type { TraceColumns } from '../native.ts'
 import { hint } from '../report/near.ts'
 import { sharedColumn } from '../traces/columns.ts'
+import { MAX_CALLS, MAX_EDGES } from '../traces/limits.ts'
 import { callId, type TraceTable, workflowId } from '../traces/table.ts'
 
 export const CONTEXTS = ['new', 'full'] as const
@@ -76,13 +77,17 @@ export function takeWorkflows(table: TraceTable, count: number): TraceTable {
   const { firstCall, parentOffset } = table.columns
   const source = (workflow: number) => workflow % table.workflows
   const taken = sharedColumn(Uint32Array, count + 1)
+  let calls = 0
   let edges = 0
   for (let w = 0; w < count; w++) {
     const [first, end] = [firstCall[source(w)]!, firstCall[source(w) + 1]!]
-    taken[w + 1] = taken[w]! + end - first
+    calls += end - first
     edges += parentOffset[end]! - parentOffset[first]!
+    taken[w + 1] = calls
+    if (calls <= MAX_CALLS && edges <= MAX_EDGES) continue
+    const message = `Fewer \`workflows\`: ${count} of ${table.source} have more than ${MAX_CALLS} calls or ${MAX_EDGES} edges`
+    throw new LaxityError('ERR_LAXITY_OPTION', message, 'workflows')
   }
-  const calls = taken[count]!
   const rows = new Uint32Array(calls)
   const offsets = sharedColumn(Uint32Array, calls + 1)
   const parents = sharedColumn(Uint32Array, edges)

@@ -219,7 +219,7 @@ function setPrefixCaches({ instances }: NativeCluster, tokens: number): void {
 }
 
 /** The shape only: the core checks every row. */
-function isTable(value: unknown): value is TraceTable {
+export function isTable(value: unknown): value is TraceTable {
   if (typeof value !== 'object' || value === null) return false
   const { columns, workflows, calls, source, stages, models } = value as Partial<TraceTable>
   if (typeof columns !== 'object' || columns === null) return false

@@ -192,6 +192,22 @@ describe('compare', () => {
     ],
     [{ workload: 'chess:1', context: 'new' }, [/`context` has no meaning for the workload "chess:1"/]],
     [{ workload: 'chess:1', load: [] }, [/`load`, got an array/]],
+    [
+      { workload: [{}, null, chains([[{ prompt: 5, output: 5 }]])], cluster: [null, 7] },
+      [
+        /a path or a table for `workload`, got an object/,
+        /a path or a table for `workload`, got null/,
+        /a path or an object for `cluster`, got null/,
+        /a path or an object for `cluster`, got 7/,
+      ],
+    ],
+    [
+      {
+        workload: chains([Array.from({ length: 1000 }, () => ({ prompt: 5, output: 5 }))]),
+        workflows: 70_000,
+      },
+      [/Fewer `workflows`: 70000 of chains have more than 67108864 calls/],
+    ],
     [{ workload: 'chess:1', policy: 3 }, [/Expected a name for `policy`, got 3/]],
     [
       { workload: chains([[{ prompt: 5, output: 5 }]]), knowledge: 'template' },
