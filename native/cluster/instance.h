@@ -62,15 +62,15 @@ struct CallCost {
 /// The scheduler's belief, sums over its own assigned calls; all integers. The engine's truth is another
 /// quantity.
 struct Ledger {
-  std::uint32_t assigned = 0;              ///< calls waiting here or leased here, unfinished
-  Nanos work = 0;                          ///< sum of their exec: OUT (policies 4)
-  std::uint32_t leased = 0;                ///< sequences leased
-  std::int64_t reservedKv = 0;             ///< tokens reserved by leases
-  std::int64_t heldKv = 0;                 ///< tokens kept on a prefill instance until the transfer is done
-  std::int64_t context = 0;                ///< expected context of the leases
-  std::uint32_t unprefilled = 0;           ///< |U|: leases without a first token
-  Nanos unprefilledWork = 0;               ///< sum of their prefill
-  std::int64_t unprefilledTokens = 0;      ///< sum of their prefillTokens
+  std::uint32_t assigned = 0;          ///< calls waiting here or leased here, unfinished
+  Nanos work = 0;                      ///< sum of their exec: OUT (policies 4)
+  std::uint32_t leased = 0;            ///< sequences leased
+  std::int64_t reservedKv = 0;         ///< tokens reserved by leases; on a prefill instance heldKv: prompts
+                                       ///< from their lease until their KV has left
+  std::int64_t context = 0;            ///< expected context of the leases
+  std::uint32_t unprefilled = 0;       ///< |U|: leases without a first token
+  Nanos unprefilledWork = 0;           ///< sum of their prefill
+  std::int64_t unprefilledTokens = 0;  ///< sum of their prefillTokens
   std::uint32_t unprefilledSequences = 0;  ///< sum of their sequences
   Nanos prefillsEnd = 0;  ///< projected end of the leased prefills (ready_m), corrected by first tokens
   friend bool operator==(const Ledger&, const Ledger&) = default;
@@ -99,6 +99,12 @@ struct Ledger {
     unprefilledTokens -= c.prefillTokens;
     unprefilledSequences -= c.sequences;
     prefillsEnd = t + unprefilledWork;
+  }
+  /// A decode instance: leased in advance, prefilled elsewhere.
+  void commit(const CallCost& c) {
+    leased += c.sequences;
+    reservedKv += c.kv;
+    context += c.context;
   }
   /// Sequences that decode.
   std::uint32_t running() const { return leased - unprefilledSequences; }

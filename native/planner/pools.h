@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "cluster/instance.h"
+#include "model/latency.h"
 #include "planner/release_list.h"
 
 namespace laxity {
@@ -72,10 +73,13 @@ struct DecodeClass {
   Fine base = 0;
   Fine perSequence = 0;
   Fine perContext = 0;
+  const LatencyModel* latency = nullptr;  ///< in place of the three; rises with batch and context
 
   Nanos perToken(std::int64_t batch, std::int64_t context) const {
     const Nanos ns =
-        roundFine(FineSum{base} + FineSum{perSequence} * (batch + 1) + FineSum{perContext} * context);
+        latency != nullptr
+            ? roundFine(latency->piece(static_cast<std::uint32_t>(batch + 1), context).at(context))
+            : roundFine(FineSum{base} + FineSum{perSequence} * (batch + 1) + FineSum{perContext} * context);
     return ns < 1 ? 1 : (ns > kMaxPerToken ? kMaxPerToken : ns);
   }
   static constexpr Nanos kMaxPerToken = Nanos{1} << 53;

@@ -35,15 +35,16 @@ bool Scheduler::audit() const {
         backlogs[c.instance].enter(c.cost);
         ++waitingOf[c.model];
       }
-    } else if (leased(c.state)) {
+    } else if (leased(c.state) && pairs_ == nullptr) {
       derived[c.instance].assign(c.cost);
       derived[c.instance].lease(c.cost, 0);
       if (c.state != CallState::kPrefilling) derived[c.instance].firstToken(c.cost, 0);
       if (c.state == CallState::kPrefilling && tracksBacklog_) backlogs[c.instance].lease(c.cost);
-    } else if (c.instance != kNoSlot && !terminal(c.state)) {
+    } else if (c.instance != kNoSlot && !terminal(c.state) && !leased(c.state)) {
       return false;
     }
   }
+  if (pairs_ != nullptr && !auditPairs(&derived, &backlogs, &waitingOn)) return false;
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
     const Instance& i = cluster_.at(m);
     derived[m].prefillsEnd = i.ledger.prefillsEnd;  // a projection, not a sum
@@ -53,8 +54,11 @@ bool Scheduler::audit() const {
     const HardwareClass& k = cluster_.classes()[i.hardwareClass];
     if (k.work.value(i.memberIndex) != (i.accepts() ? cluster_.load(i) : kNever)) return false;
     std::uint32_t leases = 0;
-    for (std::uint32_t c = i.firstLease; c != kNoSlot; c = graph_.call(c).nextLease)
+    const bool decodes = i.spec.role == Role::kDecode;
+    for (std::uint32_t c = i.firstLease; c != kNoSlot;
+         c = decodes ? pairs_->call(c).nextOnDecode : graph_.call(c).nextLease) {
       leases += graph_.call(c).sequences;
+    }
     if (leases != i.ledger.leased) return false;
   }
   if (waitingOf != waitingOf_) return false;

@@ -39,9 +39,12 @@ void Scheduler::updateMasks() {
     cluster_.setMask(m, mask);
     if (!mask) touch(m);
   }
+  pairsChanged();
   // Only now: a queue that moves finds every mask in its place.
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
-    if (cluster_.at(m).masked && live_.breakers[m].state == BreakerState::kOpen) requeueAll(m);
+    if (cluster_.at(m).masked && cluster_.at(m).spec.role != Role::kDecode &&
+        live_.breakers[m].state == BreakerState::kOpen)
+      requeueAll(m);
   }
 }
 
@@ -208,13 +211,13 @@ Status Scheduler::setLatency(Nanos t, const SetLatency& e) {
 /// over.
 Status Scheduler::setPolicy(Nanos t, const SetPolicy& e) {
   const auto orders = orderNames();
-  const auto placements = placementNames();
+  const auto placements = pairs_ == nullptr ? placementNames() : pairPlacementNames();
   if (e.order >= orders.size() || e.placement >= placements.size() || e.binding > 1)
     return Status::kUnknownPolicy;
   Order order;
   Placement placement;
   makeOrder(orders[e.order], &order);
-  makePlacement(placements[e.placement], &placement);
+  if (pairs_ == nullptr) makePlacement(placements[e.placement], &placement);
   const bool horizons =
       std::visit([](const auto& o) { return std::decay_t<decltype(o)>::kNeedsHorizon; }, order);
   if (horizons && !needsHorizon_ && !rules_.keepHorizons) {
@@ -239,7 +242,10 @@ Status Scheduler::setPolicy(Nanos t, const SetPolicy& e) {
             [&](Ref a, Ref b) { return graph_.call(a.slot).rank < graph_.call(b.slot).rank; });
   ready_.insert(ready_.begin(), waiting.begin(), waiting.end());
   config_.order = order;
-  config_.placement = placement;
+  if (pairs_ == nullptr)
+    config_.placement = placement;
+  else
+    makePairPlacement(placements[e.placement], &pairs_->placement);
   config_.binding = static_cast<Binding>(e.binding);
   policyChanged();
   rederive();

@@ -39,6 +39,7 @@ Status Scheduler::placeAll(Nanos t) {
 void Scheduler::decideAll() {
   placementFailed_ = false;
   if (!rejected_.empty()) decisions_.swap(rejected_);
+  if (pairs_ != nullptr) return decidePairs();
   if (touched_.empty()) return;
   if (config_.binding == Binding::kAtReveal)
     leaseFromOwnQueues();
@@ -56,6 +57,7 @@ void Scheduler::logDecisions(Nanos t) const {
 void Scheduler::horizonMoved(std::uint32_t workflow, Nanos before) {
   const Workflow& w = graph_.workflow(workflow);
   if (w.horizon != before && (!w.hasDeadline || needsHorizon_)) markDirty(workflow);
+  if (w.horizon != before && pairs_ != nullptr) rekeyPlan(w);
 }
 
 /// Brings deadline, tails, P and, where asked for, X up to date. Returns what is expected beyond the revealed
@@ -95,14 +97,18 @@ void Scheduler::refreshWorkflow(std::uint32_t workflow) {
   const Nanos rest = needsBudget_ ? refreshPaths(w) : 0;
   for (std::uint32_t slot = w.firstUnfinished; slot != kNoSlot; slot = graph_.call(slot).next) {
     Call& c = graph_.call(slot);
-    if (c.state != CallState::kWaiting) continue;
+    const bool forRoom = pairs_ != nullptr && leased(c.state) && pairs_->call(slot).waits;
+    if (c.state != CallState::kWaiting && !forRoom) continue;
     if (needsBudget_) setBudget(c, w, rest);
-    IndexedHeap& queue = queueOf(c);
+    IndexedHeap& queue = forRoom ? queues_[pairs_->call(slot).decode] : queueOf(c);
     const Nanos key = staticKey(c, c.instance);
     if (queue.entries()[c.heapPosition].key == key) continue;
     queue.rekeyAt(c.heapPosition, key,
                   [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
-    if (c.instance != kNoSlot)
+    if (pairs_ != nullptr && !forRoom && c.instance == kNoSlot) rekeyPlan(w);
+    if (forRoom)
+      touch(pairs_->call(slot).decode);
+    else if (c.instance != kNoSlot)
       touchQueue(c.instance);
     else
       touchSharers(c.model);
@@ -138,6 +144,10 @@ void Scheduler::workflowFinished(const Workflow& w) {
           return false;
       },
       config_.order);
+  const bool again = pairs_ != nullptr && pairs_->ratios.add(w, last);
+  for (std::uint32_t other = 0; again && other < graph_.workflowSlots(); ++other) {
+    if (graph_.workflow(other).live) rekeyPlan(graph_.workflow(other));
+  }
   if (!reissue) return;
   for (std::uint32_t other = 0; other < graph_.workflowSlots(); ++other) {
     if (graph_.workflow(other).live) markDirty(other);
@@ -226,9 +236,9 @@ std::uint32_t Scheduler::chooseElsewhere(std::uint32_t slot) {
 void Scheduler::placeCall(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   if (rules_.any) liveQueued(slot);
-  bool candidate = false;
+  bool candidate = pairs_ != nullptr && pairCandidate(slot);
   const auto& classes = cluster_.classes();
-  for (std::size_t k = 0; k < classes.size() && !candidate; ++k) {
+  for (std::size_t k = 0; k < classes.size() && !candidate && pairs_ == nullptr; ++k) {
     candidate = classes[k].up > 0 && estimates(slot)[k].exec != kNever;
   }
   if (!candidate) {
@@ -242,6 +252,7 @@ void Scheduler::placeCall(std::uint32_t slot) {
   }
   const Workflow& w = graph_.workflow(c.workflow);
   if (needsBudget_) setBudget(c, w, restOf(w));
+  if (pairs_ != nullptr) return placePair(slot);
   if (config_.binding == Binding::kAtReveal) {
     std::uint32_t chosen = rules_.any ? probeFor(slot) : kNoSlot;
     if (chosen == kNoSlot) {
@@ -346,6 +357,8 @@ Nanos Scheduler::deltaOn(const Call& c, std::uint32_t instance, const Estimate& 
 }
 
 OrderView Scheduler::orderView(const Call& c, std::uint32_t instance) const {
+  if (pairs_ != nullptr) [[unlikely]]
+    return pairOrderView(c, instance);
   const Workflow& w = graph_.workflow(c.workflow);
   if (instance != kNoSlot) {
     const Nanos delta = needsDelta_ ? deltaOn(c, instance, {c.cost.prefill, c.cost.exec}) : 0;
@@ -451,10 +464,12 @@ void Scheduler::enqueue(std::uint32_t slot) {
     cluster_.at(c.instance).backlog.enter(c.cost);
     ++waitingOf_[c.model];
   }
+  if (pairs_ != nullptr && c.instance == kNoSlot && pairs_->plans()) joinPlan(slot);
 }
 
 void Scheduler::dequeue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
+  if (pairs_ != nullptr && c.instance == kNoSlot) leavePlan(slot);
   queueOf(c).removeAt(c.heapPosition,
                       [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
   if (c.instance != kNoSlot) {
@@ -497,6 +512,11 @@ void Scheduler::assign(std::uint32_t slot, std::uint32_t instance) {
 
 void Scheduler::unassign(std::uint32_t slot) {
   Call& c = graph_.call(slot);
+  if (pairs_ != nullptr) {
+    leavePrefill(slot);
+    c.instance = kNoSlot;
+    return;
+  }
   cluster_.at(c.instance).ledger.unassign(c.cost);
   cluster_.workChanged(c.instance);
   const std::uint32_t left = c.instance;
@@ -552,6 +572,11 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
 
 void Scheduler::release(std::uint32_t slot) {
   Call& c = graph_.call(slot);
+  if (pairs_ != nullptr) {
+    if (rules_.any) liveReleased(slot);
+    leaveDecode(slot);
+    return leavePrefill(slot);
+  }
   Instance& m = cluster_.at(c.instance);
   if (rules_.any) liveReleased(slot);
   if (c.state == CallState::kPrefilling) {
@@ -587,7 +612,13 @@ bool Scheduler::gateOpen(std::uint32_t instance) {
   if (config_.feedback == Feedback::kLease) return true;
   Instance& m = cluster_.at(instance);
   if (m.exact.at == now_) return true;
-  if (m.ledger.leased > 0) return false;
+  if (m.spec.role != Role::kUnified) {
+    // What waits for its transfer on p, or for room on d, keeps no engine from standing at a boundary.
+    if (m.spec.role == Role::kPrefill ? m.ledger.unprefilled > 0 : pairs_->admittedSequences(instance) > 0)
+      return false;
+  } else if (m.ledger.leased > 0) {
+    return false;
+  }
   const std::uint32_t prefills = m.spec.mode == EngineMode::kChunked ? m.spec.chunkTokens : 1;
   m.exact = {now_, m.spec.kvTokens, m.spec.maxSequences, prefills};
   return true;

@@ -9,6 +9,9 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
   if (const Status time = timeStatus(t); !ok(time)) return time;
   if (e.change > InstanceChange::kRemove) return Status::kBadValue;
   if (e.change == InstanceChange::kAdd) {
+    if (e.spec.role != Role::kUnified) {
+      if (const Status fits = Pairs::check(cluster_, e.spec); !ok(fits)) return fits;
+    }
     const Status added = cluster_.add(e.instance, e.spec);
     if (!ok(added)) return added;
     if (queues_.size() < cluster_.size()) queues_.resize(cluster_.size());
@@ -23,6 +26,7 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
   }
   advance(t);
   if (EventRecord* r = tap(t, EventKind::kInstance)) r->instance = e;
+  if (e.change == InstanceChange::kAdd) setShape(e.spec.role);
 
   const Instance& m = cluster_.at(e.instance);
   switch (e.change) {
@@ -36,7 +40,11 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
       break;
     case InstanceChange::kDown:
       if (m.condition != Condition::kRemoved) cluster_.setCondition(e.instance, Condition::kDown);
-      loseLeases(e.instance);
+      pairsChanged();
+      if (m.spec.role == Role::kDecode)
+        loseDecode(e.instance);
+      else
+        loseLeases(e.instance);
       break;
     case InstanceChange::kRemove:
       cluster_.setCondition(e.instance, Condition::kRemoved);
@@ -46,10 +54,25 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
     live_.breakers[e.instance] = Breaker{};
   updateMasks();
   if (e.change == InstanceChange::kAdd || e.change == InstanceChange::kRemove) instancesChanged();
-  if (!m.accepts()) requeueAll(e.instance);
+  pairsChanged();
+  if (!m.accepts() && m.spec.role != Role::kDecode) requeueAll(e.instance);
   if (e.change == InstanceChange::kRemove) rejectStranded(m.spec.model);
   touch(e.instance);
+  if (m.spec.role == Role::kDecode) touchSharers(m.spec.model);
   return Status::kOk;
+}
+
+/// The first instance makes the cluster unified or prefill-decode.
+void Scheduler::setShape(Role role) {
+  if ((role != Role::kUnified) == (pairs_ != nullptr)) return;
+  if (role == Role::kUnified) {
+    pairs_.reset();
+  } else {
+    const PairTerms terms{config_.firstToken, config_.parameters[Parameter::kOvercommit],
+                          config_.pairs.overlap};
+    pairs_ = std::make_unique<Pairs>(config_.pairPlacement, config_.pairs, terms);
+  }
+  policyChanged();
 }
 
 /// Their KV is lost: they are placed again, most urgent rank first.
@@ -66,18 +89,19 @@ void Scheduler::loseLeases(std::uint32_t instance) {
 /// Every mean over the instances is another one now.
 void Scheduler::instancesChanged() {
   cacheClasses();
+  if (pairs_ != nullptr) pairs_->terms.overcommit = config_.parameters[Parameter::kOvercommit];
   priceTemplates();
   reestimateAll();
   reissueShared();
+  pairsChanged();
 }
 
 /// Another share of the KV may be reserved: some waiting calls may no longer fit where they wait, others do
 /// now.
 void Scheduler::limitsChanged() {
   homelessRevision_ = ~cluster_.revision();
-  cacheClasses();
-  reestimateAll();
-  reissueShared();
+  pairsRevision_ = ~cluster_.revision();
+  instancesChanged();
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
     const std::vector<HeapEntry> waiting = queues_[m].entries();
     for (const HeapEntry& entry : waiting) {
@@ -120,6 +144,17 @@ void Scheduler::rejectStranded(std::uint16_t model) {
   for (const HeapEntry& entry : waiting) {
     if (const RejectReason reason = impossible(entry.slot); reason != RejectReason::kNone)
       reject(entry.slot, reason);
+  }
+  if (pairs_ == nullptr) return;
+  // Without its last d a call can do nothing with the p in whose queue it waits.
+  for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
+    if (cluster_.at(m).spec.role != Role::kPrefill || cluster_.at(m).spec.model != model) continue;
+    const std::vector<HeapEntry> own = queues_[m].entries();
+    for (const HeapEntry& entry : own) {
+      if (graph_.call(entry.slot).state != CallState::kWaiting) continue;
+      if (const RejectReason reason = impossible(entry.slot); reason != RejectReason::kNone)
+        reject(entry.slot, reason);
+    }
   }
 }
 

@@ -48,7 +48,7 @@ void Scheduler::policyChanged() {
       config_.order);
   reissues_ = needsBudget_ || countsWorkflows_ || (needsHorizon_ && !dynamic_);
   cacheParameters();
-  migrates_ = config_.migrate && config_.binding == Binding::kAtReveal;
+  migrates_ = config_.migrate && config_.binding == Binding::kAtReveal && pairs_ == nullptr;
   std::visit(
       [&](auto& placement) {
         using Type = std::decay_t<decltype(placement)>;
@@ -61,6 +61,11 @@ void Scheduler::policyChanged() {
           placement.seed(config_.placementSeed);
       },
       config_.placement);
+  if (pairs_ == nullptr) return;
+  tracksBacklog_ =
+      std::visit([](const auto& p) { return kNeedsBacklog<std::decay_t<decltype(p)>>; }, pairs_->placement);
+  tracksUtilisation_ = aheadIfContended_ = false;
+  countsWorkflows_ = countsWorkflows_ || pairs_->plans();
 }
 
 Status Scheduler::findAttempt(const CallAttempt& a) const {
@@ -108,7 +113,15 @@ void Scheduler::cacheParameters() {
   budgetMargin_ = config_.parameters[Parameter::kBudgetMargin];
 }
 
-Status Scheduler::planArrived(Nanos) { return Status::kUnsupported; }
+Status Scheduler::planArrived(Nanos t) {
+  if (pairs_ == nullptr || pairs_->options.planning == Planning::kSync) return Status::kUnsupported;
+  if (!planInFlight()) return Status::kBadState;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  tap(t, EventKind::kPlanArrived);
+  pairs_->inFlight.arrived = true;
+  return Status::kOk;
+}
 
 Status Scheduler::timer(Nanos t) {
   const Status advanced = advance(t);
@@ -236,6 +249,7 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   c.hasCached = e.cached[0].instance != kNoSlot || e.cached[1].instance != kNoSlot;
   c.remaining = e.remaining;
   if (rules_.any) liveRevealed(slot);
+  if (pairs_ != nullptr) pairs_->grow(graph_.callSlots(), stride_);
   const bool feasible = estimateCall(slot);
   meanSum_ += c.mean;
   ++meanCount_;
@@ -247,6 +261,10 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
     const Nanos gap = c.pendingParents == 0 && lastFinish >= 0 ? t - lastFinish : 0;
     const Nanos before = w.horizon;
     horizons_.reveal(graph_, cluster_, slot, estimates(slot), gap);
+    if (pairs_ != nullptr && c.isolatedEnd > 0) {
+      pairs_->isolatedDecode(slot) =
+          decodeClassOf(cluster_, c.isolatedClass, c.promptTokens, pairs_->terms, pairs_->decodeAlone(slot));
+    }
     horizonMoved(c.workflow, before);
   }
   const StageTemplate* stages = templateOf(w);
@@ -324,12 +342,12 @@ Status Scheduler::firstToken(Nanos t, const CallEvent& e) {
 Status Scheduler::progress(Nanos t, const Progress& e) {
   if (const Status status = fromEngine(t, e.attempt); !ok(status)) return status;
   if (EventRecord* r = tap(t, EventKind::kProgress)) r->progress = e;
-  if (graph_.call(e.attempt.call.slot).state == CallState::kPrefilling) prefilled(e.attempt.call.slot);
-  if (rules_.any) liveSign(e.attempt.call.slot);
+  const std::uint32_t slot = e.attempt.call.slot;
+  if (graph_.call(slot).state == CallState::kPrefilling) prefilled(slot);
+  if (pairs_ != nullptr && pairs_->call(slot).onPrefill) kvArrived(slot);
+  if (rules_.any) liveSign(slot);
   return Status::kOk;
 }
-
-Status Scheduler::transferDone(Nanos, const CallEvent&) { return Status::kUnsupported; }
 
 Status Scheduler::finished(Nanos t, const Finished& e) {
   if (e.outputTokens > kMaxCallTokens) return Status::kBadTokens;
@@ -340,7 +358,7 @@ Status Scheduler::finished(Nanos t, const Finished& e) {
 
   const std::uint32_t workflow = c.workflow;
   Workflow& w = graph_.workflow(workflow);
-  const std::uint32_t isolatedClass = c.isolatedClass;
+  const std::uint32_t isolatedClass = pairs_ == nullptr ? c.isolatedClass : pairs_->isolatedDecode(slot);
   const std::uint32_t prompt = c.promptTokens;
   const std::uint32_t predicted = c.timedTokens;
   if (c.state == CallState::kPrefilling) prefilled(slot);
@@ -349,7 +367,7 @@ Status Scheduler::finished(Nanos t, const Finished& e) {
   end(slot, CallState::kDone);
   if (w.live && tracksHorizon(w)) {
     Nanos correction = 0;
-    if (e.outputTokens > 0 && e.outputTokens != predicted && c.isolatedEnd > 0) {
+    if (e.outputTokens > 0 && e.outputTokens != predicted && c.isolatedEnd > 0 && isolatedClass != kNoSlot) {
       const LatencyModel& latency = cluster_.latency(cluster_.classes()[isolatedClass]);
       correction = decodeTime(latency, config_.firstToken, prompt, e.outputTokens) -
                    decodeTime(latency, config_.firstToken, prompt, predicted);
@@ -379,7 +397,7 @@ Status Scheduler::evicted(Nanos t, const Evicted& e) {
   const std::int64_t high = c.predictedHigh > e.generated ? c.predictedHigh - e.generated : left;
   std::int64_t room = 1;
   for (const HardwareClass& k : cluster_.classes()) {
-    if (k.present > 0 && k.spec.model == c.model) {
+    if (k.present > 0 && k.spec.model == c.model && k.spec.role != Role::kPrefill) {
       room = std::max(room, (kvRoom(k.spec) - c.promptTokens) / c.sequences);
     }
   }
@@ -392,7 +410,7 @@ Status Scheduler::evicted(Nanos t, const Evicted& e) {
 
 Status Scheduler::failed(Nanos t, const Failed& e) {
   if (e.failure > FailureClass::kFault || e.leg > Leg::kLink) return Status::kBadValue;
-  if (e.leg != Leg::kUnified) return Status::kUnsupported;
+  if ((e.leg == Leg::kUnified) != (pairs_ == nullptr)) return Status::kUnsupported;
   if (!validDuration(e.retryAfter)) return Status::kBadTime;
   if (const Status status = fromEngine(t, e.attempt); !ok(status)) return status;
   const std::uint32_t slot = e.attempt.call.slot;
@@ -400,20 +418,25 @@ Status Scheduler::failed(Nanos t, const Failed& e) {
   if (EventRecord* r = tap(t, EventKind::kFailed)) r->failed = e;
   const bool retryable =
       e.failure != FailureClass::kClientError && e.clientBytes == 0 && c.retries < kMaxRetries && takeRetry();
-  Instance& m = cluster_.at(c.instance);
+  const bool beyondPrefill = e.leg == Leg::kDecode || e.leg == Leg::kLink;
+  const std::uint32_t at = e.leg == Leg::kDecode ? pairs_->call(slot).decode : c.instance;
+  Instance& m = cluster_.at(at);
   if (rules_.any) {
-    live_.calls[slot].avoid = c.instance;
+    live_.calls[slot].avoid = at;
     if (e.failure == FailureClass::kFault) outcomeFault(slot);
   }
   const Nanos pause =
       e.retryAfter == 0 && e.failure == FailureClass::kBackpressure ? rules_.backpressure : e.retryAfter;
   if (pause > 0) {
     m.closedUntil = std::max(m.closedUntil, t + pause);
-    startTimer(m.closedUntil, {kNoSlot, c.instance, 0});
+    startTimer(m.closedUntil, {kNoSlot, at, 0});
   }
   if (retryable) {
     ++c.retries;
-    backToReady(slot);
+    if (beyondPrefill && e.kvOnPrefill != 0)
+      rescue(slot);
+    else
+      backToReady(slot);
     return Status::kOk;
   }
   const std::uint32_t workflow = c.workflow;
@@ -467,6 +490,14 @@ bool Scheduler::estimateCall(std::uint32_t slot) {
 }
 
 bool Scheduler::estimateInto(Call& c, Estimate* out) const {
+  if (pairs_ != nullptr) {
+    const bool known = c.workflow != kNoSlot && out != previewed_.data();
+    Nanos* decodeAlone = known ? pairs_->decodeAlone(static_cast<std::uint32_t>(&c - &graph_.call(0)))
+                               : const_cast<Nanos*>(previewedDecode_.data());
+    const bool feasible = estimatePair(c, out, decodeAlone, &c.mean);
+    if (c.mean < 1) c.mean = 1;
+    return feasible;
+  }
   const std::int64_t need = kvNeed(c);
   ClusterMean mean;
   for (const ClassTerms& k : classTerms_) {
@@ -497,6 +528,7 @@ void Scheduler::cacheClasses() {
 
 void Scheduler::reestimateAll() {
   stride_ = cluster_.classes().size();
+  if (pairs_ != nullptr) pairs_->grow(graph_.callSlots(), stride_);
   estimates_.assign(graph_.callSlots() * stride_, {});
   for (std::uint32_t slot = 0; slot < graph_.callSlots(); ++slot) {
     const CallState state = graph_.call(slot).state;
@@ -517,6 +549,13 @@ RejectReason Scheduler::impossible(std::uint32_t slot) const {
     if (classes[k].present == 0 || classes[k].spec.model != graph_.call(slot).model) continue;
     if (estimates(slot)[k].exec != kNever) return RejectReason::kNone;
     served = true;
+  }
+  if (pairs_ != nullptr) {  // both roles must be there
+    for (const Role role : {Role::kPrefill, Role::kDecode}) {
+      served = served && std::any_of(classes.begin(), classes.end(), [&](const HardwareClass& k) {
+                 return k.present > 0 && k.spec.role == role && k.spec.model == graph_.call(slot).model;
+               });
+    }
   }
   return served ? RejectReason::kNeverFits : RejectReason::kNoInstance;
 }
@@ -607,6 +646,7 @@ void Scheduler::reject(std::uint32_t slot, RejectReason reason) {
 }
 
 void Scheduler::prefilled(std::uint32_t slot) {
+  if (pairs_ != nullptr) return pairPrefilled(slot);
   Call& c = graph_.call(slot);
   c.state = CallState::kDecoding;
   Instance& m = cluster_.at(c.instance);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include "scheduler/live.h"
 #include "scheduler/log.h"
 #include "scheduler/migrate.h"
+#include "scheduler/pairs.h"
 #include "workflow/graph.h"
 #include "workflow/horizon.h"
 #include "workflow/parameters.h"
@@ -118,7 +120,7 @@ class Scheduler {
   std::span<const Decision> decide(Nanos t) {
     decisions_.clear();
     if (!ok(place(t))) return {};
-    if (!rejected_.empty() || !touched_.empty()) decideAll();
+    if (!rejected_.empty() || !touched_.empty() || (pairs_ != nullptr && pairsDue())) decideAll();
     if (rules_.any) enforceLimits(t);
     if (log_ != nullptr) logDecisions(t);
     return decisions_;
@@ -127,6 +129,11 @@ class Scheduler {
   /// Whether a placement from outside failed in the last `place` or `decide`. Its call keeps its state, no
   /// call behind it was placed or leased, the decisions made before it stand; the next decide asks again.
   bool placementFailed() const { return placementFailed_; }
+
+  /// Asynchronous planning: a plan was made and waits for its planArrived.
+  bool planInFlight() const {
+    return pairs_ != nullptr && pairs_->inFlight.pending && !pairs_->inFlight.arrived;
+  }
 
   /// When the scheduler wants a timer event; kNever without one.
   Nanos nextWake() const {
@@ -158,6 +165,8 @@ class Scheduler {
   void setFreed(std::vector<std::uint32_t>* freed) { freed_ = freed; }
   const SchedulerConfig& config() const { return config_; }
   const LiveState& live() const { return live_; }
+  /// Null on unified clusters.
+  const Pairs* pairs() const { return pairs_.get(); }
   const Estimate* estimatesOf(std::uint32_t call) const { return estimates(call); }
   Nanos projection(std::uint32_t call) const;
   /// Waiting calls of the queue an instance draws from, in the order in which they would be picked now.
@@ -249,6 +258,53 @@ class Scheduler {
   void rejectStranded(std::uint16_t model);
   void prefilled(std::uint32_t slot);
 
+  // prefill-decode clusters: pair_events.cc, pair_decide.cc
+  bool estimatePair(const Call& c, Estimate* out, Nanos* decodeAlone, Nanos* mean) const;
+  void assignPrefill(std::uint32_t slot, std::uint32_t instance);
+  void leavePrefill(std::uint32_t slot);
+  void joinDecode(std::uint32_t slot, std::uint32_t decode, Nanos kvReady, Nanos finish);
+  void leaveDecode(std::uint32_t slot);
+  void askRoom(std::uint32_t slot);
+  void withdrawRoom(std::uint32_t slot);
+  void pairPrefilled(std::uint32_t slot);
+  void kvArrived(std::uint32_t slot);
+  void startDecode(std::uint32_t slot);
+  void admitDecode(std::uint32_t slot);
+  void emitAdmit(std::uint32_t slot);
+  bool chooseDecodeAgain(std::uint32_t slot);
+  void loseDecode(std::uint32_t instance);
+  void rescue(std::uint32_t slot);
+  void pairsChanged();
+  void setShape(Role role);
+  bool auditPairs(std::vector<Ledger>* derived, std::vector<Backlog>* backlogs,
+                  std::vector<std::size_t>* waitingOn) const;
+  PairView pairView(const Call& c, std::uint32_t slot) const;
+  bool pairCandidate(std::uint32_t slot) const;
+  void placePair(std::uint32_t slot);
+  std::uint32_t chooseDecode(std::uint32_t slot, std::uint32_t prefill);
+  bool hasPrefillCredit(std::uint32_t instance, const Call& c) const;
+  void grantPair(std::uint32_t slot, std::uint32_t decode, Nanos ready, Nanos finish, LeaseReason reason);
+  void decidePairs();
+  void servePrefills();
+  bool leasePairFromShared(std::uint16_t model);
+  void leaseShared(std::uint32_t slot, std::uint32_t prefill, std::uint32_t decode, Nanos ready,
+                   Nanos finish);
+  void leaveShared(std::uint32_t slot);
+  void joinPlan(std::uint32_t slot);
+  void leavePlan(std::uint32_t slot);
+  void rekeyPlan(const Workflow& w);
+  Nanos planKey(const Call& c) const;
+  void requestPlan();
+  void applyPlan();
+  void leaseFallback();
+  bool prefillOpen(std::uint32_t instance);
+  bool pairsDue() const { return !rerouted_.empty() || pairs_->inFlight.arrived; }
+  void leaseByPlan();
+  bool keyWaiting();
+  void serveDecode(std::uint32_t instance);
+  OrderView pairOrderView(const Call& c, std::uint32_t instance) const;
+  Nanos pairDelta(const Call& c, std::uint32_t slot, std::uint32_t prefill) const;
+
   // ledger
   void assign(std::uint32_t slot, std::uint32_t instance);
   void unassign(std::uint32_t slot);
@@ -259,6 +315,7 @@ class Scheduler {
   bool gateOpen(std::uint32_t instance);
   bool nothingWaits(std::uint32_t instance) const {
     const std::uint16_t model = cluster_.at(instance).spec.model;
+    if (cluster_.at(instance).spec.role == Role::kDecode) return queues_[instance].empty();
     if (config_.binding == Binding::kAtCredit) return shared_[model].empty();
     return queues_[instance].empty() && (!migrates_ || waitingOf_[model] == 0);
   }
@@ -287,7 +344,8 @@ class Scheduler {
   /// says whether a chunked engine can have budget before it reports again.
   bool prefillGateOpen(const Instance& m) const {
     if (m.spec.mode != EngineMode::kChunked) [[likely]]
-      return m.ledger.unprefilled < 1 + config_.lookahead;
+      return m.ledger.unprefilled < 1 + config_.lookahead ||
+             m.ledger.unprefilledTokens < (std::int64_t{1} + config_.lookahead) * m.spec.chunkTokens;
     if (config_.feedback == Feedback::kBoundary) return m.ledger.leased == 0 || m.exact.prefillFree > 0;
     return m.ledger.unprefilledTokens + m.ledger.running() <
            (std::int64_t{1} + config_.lookahead) * m.spec.chunkTokens;
@@ -307,6 +365,7 @@ class Scheduler {
   void enqueue(std::uint32_t slot);
   void dequeue(std::uint32_t slot);
   std::uint32_t pick(const IndexedHeap& queue) const;
+  std::vector<std::uint32_t> inOrder(const IndexedHeap& queue) const;
   [[gnu::cold, gnu::noinline]] std::uint32_t oldestOverdue(const IndexedHeap& queue) const;
   struct WaitingCalls;  ///< what an order's `prepare` sees of a queue
   /// Whether `a` is picked before `b` of the same queue, the order being prepared for it (waiting_calls.h).
@@ -396,6 +455,9 @@ class Scheduler {
   bool aheadIfContended_;
 
   Cluster cluster_;
+  std::unique_ptr<Pairs> pairs_;  ///< prefill-decode clusters
+  std::uint64_t pairsRevision_ = ~std::uint64_t{0};
+  std::vector<Ref> rerouted_;  ///< calls that got another d, to be told to the driver
   Graph graph_;
   Horizons horizons_;
   std::vector<StageTemplate> templates_;
@@ -452,8 +514,9 @@ class Scheduler {
   std::uint64_t timerSequence_ = 0;
   EventLog* log_ = nullptr;
 
-  Workflow previewWorkflow_;         ///< scratch of preview: stands for a workflow that is not open
-  std::vector<Estimate> previewed_;  ///< scratch of preview
+  Workflow previewWorkflow_;            ///< scratch of preview: stands for a workflow that is not open
+  std::vector<Estimate> previewed_;     ///< scratch of preview
+  std::vector<Nanos> previewedDecode_;  ///< the same, of decode classes
   LiveRules rules_;
   LiveState live_;
   std::vector<std::uint32_t>* freed_ = nullptr;

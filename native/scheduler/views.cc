@@ -27,6 +27,10 @@ std::uint32_t Scheduler::probeFor(std::uint32_t slot) const {
 /// among those that end at prefillsEnd already.
 Nanos Scheduler::projection(std::uint32_t slot) const {
   const Call& c = graph_.call(slot);
+  if (pairs_ != nullptr) {
+    if (leased(c.state)) return pairs_->decodeFinish(c, pairs_->call(slot), now_) - now_;
+    return pairDelta(c, slot, c.instance);
+  }
   if (c.instance != kNoSlot && leased(c.state)) {
     const Instance& m = cluster_.at(c.instance);
     const DecodePiece piece = cluster_.latency(m).piece(m.ledger.leased, m.ledger.context);
@@ -72,6 +76,7 @@ Status Scheduler::preview(const Reveal& e, std::vector<Candidate>* candidates, s
   c.readyAt = c.revealedAt = now_;
   c.rank = ~std::uint64_t{0};
   previewed_.assign(stride_ + 1, {});
+  previewedDecode_.assign(stride_ + 1, kNever);
   if (!estimateInto(c, previewed_.data())) return Status::kOk;
   previewWorkflow_ = Workflow{};
   previewWorkflow_.arrival = now_;
@@ -82,6 +87,17 @@ Status Scheduler::preview(const Reveal& e, std::vector<Candidate>* candidates, s
     const Workflow& w = workflowOf(c);
     const Nanos target = budgetMargin_ > 0 ? budgetTarget(w.arrival, w.deadline, budgetMargin_) : w.deadline;
     c.budget = budget(target, c.readyAt, 0, std::max<Nanos>(w.criticalPath, c.mean));
+  }
+  if (pairs_ != nullptr) {
+    const PairView view = pairView(c, kNoSlot);
+    view.eachPrefill([&](std::uint32_t m, const Instance& p) {
+      const auto best = pairs_->best(cluster_, c, previewed_.data(), previewedDecode_.data(), m, now_);
+      if (best.decode != kNoSlot) candidates->push_back({m, previewed_[p.hardwareClass], best.finish - now_});
+    });
+    if (candidates->empty()) return Status::kOk;
+    PairPlacement copy = pairs_->placement;
+    *chosen = std::visit([&](auto& placement) { return placement.choosePrefill(view); }, copy);
+    return Status::kOk;
   }
   const PlacementView view = placementView(c, kNoSlot);
   view.eachCandidate([&](std::uint32_t m, const Instance&, const Estimate& cost) {
@@ -110,8 +126,12 @@ double Scheduler::keyOf(std::uint32_t slot) const {
 }
 
 std::vector<std::uint32_t> Scheduler::queueInOrder(std::uint32_t instance) const {
-  const IndexedHeap& queue =
-      config_.binding == Binding::kAtReveal ? queues_[instance] : shared_[cluster_.at(instance).spec.model];
+  const Instance& m = cluster_.at(instance);
+  const bool own = config_.binding == Binding::kAtReveal || m.spec.role == Role::kDecode;
+  return inOrder(own ? queues_[instance] : shared_[m.spec.model]);
+}
+
+std::vector<std::uint32_t> Scheduler::inOrder(const IndexedHeap& queue) const {
   std::vector<HeapEntry> entries = queue.entries();
   std::visit(
       [&](const auto& order) {

@@ -1,0 +1,428 @@
+// Decisions on a prefill-decode cluster: who gets which pair, and who gets room on d (CONTRACT 5, 8).
+//
+// One decide: leases of prefill instances with credit, then room on the decode instances that were touched.
+// With a planning placement order and pair come from one plan; only its entries whose p has credit become
+// leases, and it is made again while that gives leases and some p is still open (a plan that goes on after
+// its commits is the same as a new one after the leases). Otherwise the order picks and the placement chooses
+// p, then d.
+#include <algorithm>
+
+#include "scheduler/call_key.h"
+#include "scheduler/scheduler.h"
+#include "scheduler/waiting_calls.h"
+
+namespace laxity {
+
+PairView Scheduler::pairView(const Call& c, std::uint32_t slot) const {
+  return PairView{.call = c,
+                  .workflow = workflowOf(c),
+                  .cluster = cluster_,
+                  .parameters = config_.parameters,
+                  .estimates = slot == kNoSlot ? previewed_.data() : estimates(slot),
+                  .decodeAlone = slot == kNoSlot ? previewedDecode_.data() : pairs_->decodeAlone(slot),
+                  .now = now_,
+                  .withCredit = nullptr};
+}
+
+/// Whether some p and some d that accept calls can serve it.
+bool Scheduler::pairCandidate(std::uint32_t slot) const {
+  const auto& classes = cluster_.classes();
+  bool prefill = false;
+  bool decode = false;
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    if (classes[k].up == 0) continue;
+    prefill = prefill || estimates(slot)[k].exec != kNever;
+    decode = decode || pairs_->decodeAlone(slot)[k] != kNever;
+  }
+  return prefill && decode;
+}
+
+void Scheduler::placePair(std::uint32_t slot) {
+  Call& c = graph_.call(slot);
+  if (config_.binding == Binding::kAtReveal) {
+    const PairView view = pairView(c, slot);
+    const std::uint32_t chosen =
+        std::visit([&](auto& placement) { return placement.choosePrefill(view); }, pairs_->placement);
+    assignPrefill(slot, chosen);
+    enqueue(slot);
+    touchQueue(chosen);
+    return;
+  }
+  c.instance = kNoSlot;
+  enqueue(slot);
+  touchSharers(c.model);
+}
+
+std::uint32_t Scheduler::chooseDecode(std::uint32_t slot, std::uint32_t prefill) {
+  const PairView view = pairView(graph_.call(slot), slot);
+  bool any = false;
+  view.eachDecode([&](std::uint32_t, const Instance&) { any = true; });
+  if (!any) return kNoSlot;
+  return std::visit([&](auto& placement) { return placement.chooseDecode(view, prefill); },
+                    pairs_->placement);
+}
+
+/// The credit of a prefill instance (CONTRACT 5); its KV holds a prompt from the lease until it has left.
+bool Scheduler::hasPrefillCredit(std::uint32_t instance, const Call& c) const {
+  const Instance& p = cluster_.at(instance);
+  if (p.condition != Condition::kUp || p.closedUntil > now_) return false;
+  const std::uint32_t ahead = config_.feedback == Feedback::kBoundary ? 0 : config_.lookahead;
+  const Ledger& u = p.ledger;
+  if (u.reservedKv + c.promptTokens > classTerms_[p.hardwareClass].kvLimit) return false;
+  if (u.leased + c.sequences > p.spec.maxSequences + ahead) return false;
+  if (config_.feedback == Feedback::kBoundary && p.exact.at != now_) return false;
+  if (u.unprefilled < 1 + ahead) return true;
+  return p.spec.chunkTokens > 0 &&
+         u.unprefilledTokens + newTokens(c, instance) <= (std::int64_t{1} + ahead) * p.spec.chunkTokens;
+}
+
+/// Leases a call that has left its queue. Leg p is assigned.
+void Scheduler::grantPair(std::uint32_t slot, std::uint32_t decode, Nanos ready, Nanos finish,
+                          LeaseReason reason) {
+  Call& c = graph_.call(slot);
+  Instance& p = cluster_.at(c.instance);
+  c.state = CallState::kPrefilling;
+  pairs_->call(slot).prefilled = false;
+  observe(CallStep::kLeased, c);
+  p.ledger.lease(c.cost, now_);
+  if (tracksBacklog_) p.backlog.lease(c.cost);
+  c.previousLease = kNoSlot;
+  c.nextLease = p.firstLease;
+  if (p.firstLease != kNoSlot) graph_.call(p.firstLease).previousLease = slot;
+  p.firstLease = slot;
+  if (ready == kNever) {
+    ready = p.ledger.prefillsEnd + pairs_->transferNow(cluster_, c.instance, decode, c.promptTokens);
+    finish = pairs_->finishOn(c, decode, ready, now_);
+  }
+  joinDecode(slot, decode, ready, finish);
+  ++pairs_->leasesGiven[c.instance];
+  if (rules_.any) liveGranted(slot);
+  if (!c.streams) startTimer(p.ledger.prefillsEnd, {slot, c.generation, c.epoch});
+
+  Decision d{};
+  d.kind = DecisionKind::kLease;
+  d.leaseReason = reason;
+  d.epoch = c.epoch;
+  d.call = graph_.ref(slot);
+  d.instance = c.instance;
+  d.decodeInstance = decode;
+  if (rules_.enginePriority) d.enginePriority = enginePriority(c);
+  d.leaseNumber = leaseNumber_++;
+  decisions_.push_back(d);
+  const PairOptions& options = pairs_->options;
+  if (options.admission == DecodeAdmission::kScheduler && options.reserve == Reserve::kEarly &&
+      options.staging == Staging::kNone) {
+    askRoom(slot);
+  }
+}
+
+void Scheduler::decidePairs() {
+  for (const Ref& ref : rerouted_) {
+    if (ok(graph_.findCall(ref)) && leased(graph_.call(ref.slot).state)) emitAdmit(ref.slot);
+  }
+  rerouted_.clear();
+  openInstances_.clear();
+  collectOpen();
+  if (config_.binding == Binding::kAtReveal) {
+    servePrefills();
+  } else if (pairs_->plans()) {
+    leaseByPlan();
+  } else {
+    for (std::size_t i = 0; i < openInstances_.size(); ++i) {
+      if (cluster_.at(openInstances_[i]).spec.role != Role::kPrefill) continue;
+      while (leasePairFromShared(cluster_.at(openInstances_[i]).spec.model)) {
+      }
+    }
+  }
+  collectOpen();  // what the leases touched
+  for (const std::uint32_t instance : openInstances_) {
+    if (cluster_.at(instance).spec.role == Role::kDecode) serveDecode(instance);
+  }
+  for (const std::uint32_t instance : openInstances_) cluster_.at(instance).touched = false;
+}
+
+/// At-reveal: each p from its own queue, d at the lease. Strict head of line.
+void Scheduler::servePrefills() {
+  for (const std::uint32_t instance : openInstances_) {
+    const Instance& p = cluster_.at(instance);
+    if (p.spec.role != Role::kPrefill) continue;
+    IndexedHeap& queue = queues_[instance];
+    while (!queue.empty()) {
+      const std::uint32_t slot = pick(queue);
+      if (!hasPrefillCredit(instance, graph_.call(slot))) break;
+      const std::uint32_t decode = chooseDecode(slot, instance);
+      if (decode == kNoSlot) break;
+      const LeaseReason reason = p.ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
+      dequeue(slot);
+      grantPair(slot, decode, kNever, kNever, reason);
+    }
+  }
+}
+
+/// At-credit without a plan: the head of the shared queue, if any p has credit for it. Strict.
+bool Scheduler::leasePairFromShared(std::uint16_t model) {
+  IndexedHeap& queue = shared_[model];
+  if (queue.empty()) return false;
+  const std::uint32_t slot = pick(queue);
+  const Call& c = graph_.call(slot);
+  PairView view = pairView(c, slot);
+  withCredit_.clear();
+  for (const std::uint32_t m : openInstances_) {
+    if (view.isPrefill(m) && hasPrefillCredit(m, c)) withCredit_.push_back(m);
+  }
+  if (withCredit_.empty()) return false;
+  view.withCredit = &withCredit_;
+  const std::uint32_t prefill =
+      std::visit([&](auto& placement) { return placement.choosePrefill(view); }, pairs_->placement);
+  const std::uint32_t decode = chooseDecode(slot, prefill);
+  if (decode == kNoSlot) return false;
+  leaseShared(slot, prefill, decode, kNever, kNever);
+  touchSharers(model);  // another head
+  collectOpen();
+  return true;
+}
+
+void Scheduler::leaseShared(std::uint32_t slot, std::uint32_t prefill, std::uint32_t decode, Nanos ready,
+                            Nanos finish) {
+  const LeaseReason reason =
+      cluster_.at(prefill).ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
+  leaveShared(slot);
+  assignPrefill(slot, prefill);
+  grantPair(slot, decode, ready, finish, reason);
+}
+
+/// Out of the shared queue without touching whoever draws from it.
+void Scheduler::leaveShared(std::uint32_t slot) {
+  const Call& c = graph_.call(slot);
+  shared_[c.model].removeAt(c.heapPosition,
+                            [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+  leavePlan(slot);
+}
+
+/// Whether p can take a call at all now. Also of p that nothing touched: a plan for the others may want them.
+bool Scheduler::prefillOpen(std::uint32_t instance) {
+  const Instance& p = cluster_.at(instance);
+  return gateOpen(instance) && p.accepts() && p.closedUntil <= now_ && prefillGateOpen(p) &&
+         p.ledger.reservedKv < classTerms_[p.hardwareClass].kvLimit;
+}
+
+void Scheduler::leaseByPlan() {
+  if (pairs_->options.planning != Planning::kSync) {
+    if (pairs_->inFlight.arrived) applyPlan();
+    if (!pairs_->inFlight.pending) requestPlan();
+    if (pairs_->options.planning == Planning::kAsyncPaper) leaseFallback();
+    return;
+  }
+  bool any = true;
+  while (any && pairs_->waiting() > 0) {
+    any = false;
+    pairs_->refresh(cluster_, graph_, [&](std::uint32_t m) { return prefillOpen(m); });
+    if (pairs_->open() == 0) return;
+    const bool projected = keyWaiting();
+    for (const PlanEntry& e : pairs_->plan(now_, projected)) {
+      const std::uint32_t prefill = pairs_->prefillInstance(e.prefill);
+      if (!prefillOpen(prefill) || !hasPrefillCredit(prefill, graph_.call(e.call))) continue;
+      leaseShared(e.call, prefill, pairs_->decodeInstance(e.decode), e.ready, e.finish);
+      any = true;
+    }
+  }
+}
+
+// --- asynchronous plans (CONTRACT 12): made on the state of the decide that asks for them, applied when they
+// arrive. At most one is in flight.
+
+void Scheduler::requestPlan() {
+  if (pairs_->waiting() == 0) return;
+  pairs_->refresh(cluster_, graph_, [&](std::uint32_t m) { return prefillOpen(m); });
+  if (pairs_->open() == 0) return;
+  const bool projected = keyWaiting();
+  PlanInFlight& flight = pairs_->inFlight;
+  flight.entries.clear();
+  for (const PlanEntry& e : pairs_->plan(now_, projected)) {
+    const std::uint32_t prefill = pairs_->prefillInstance(e.prefill);
+    flight.entries.push_back({graph_.ref(e.call), graph_.call(e.call).epoch, prefill,
+                              pairs_->decodeInstance(e.decode), pairs_->leasesGiven[prefill]});
+  }
+  flight.pending = true;
+}
+
+/// Entries whose call is gone, whose p got another lease meanwhile or has no credit, or whose d cannot take
+/// the call any more are dropped (planner.md 6): their calls wait for the next plan.
+void Scheduler::applyPlan() {
+  PlanInFlight& flight = pairs_->inFlight;
+  flight.pending = flight.arrived = false;
+  for (const PlanInFlight::Entry& e : flight.entries) {
+    if (!ok(graph_.findCall(e.call))) continue;
+    const Call& c = graph_.call(e.call.slot);
+    if (c.state != CallState::kWaiting || c.instance != kNoSlot || c.epoch != e.epoch) continue;
+    if (pairs_->leasesGiven[e.prefill] != e.revision) continue;
+    const PairView view = pairView(c, e.call.slot);
+    if (!view.isPrefill(e.prefill) || !view.isDecode(e.decode)) continue;
+    if (!prefillOpen(e.prefill) || !hasPrefillCredit(e.prefill, c)) continue;
+    leaseShared(e.call.slot, e.prefill, e.decode, kNever, kNever);
+    --pairs_->leasesGiven[e.prefill];  // the plan's own lease voids none of its entries
+  }
+}
+
+/// HexAGenT's fallback while a plan is in flight: each idle p takes the first call by workflow-FCFS that it
+/// can serve, with the d of its earliest finish.
+void Scheduler::leaseFallback() {
+  if (!pairs_->inFlight.pending) return;
+  for (const std::uint32_t m : cluster_.byTie()) {
+    if (cluster_.at(m).spec.role != Role::kPrefill || cluster_.at(m).ledger.unprefilled > 0 ||
+        !prefillOpen(m))
+      continue;
+    std::uint32_t first = kNoSlot;
+    for (const auto& entry : pairs_->waitingCalls()) {
+      const Call& c = graph_.call(entry.slot);
+      if (first != kNoSlot && graph_.call(first).rank <= c.rank) continue;
+      if (pairView(c, entry.slot).isPrefill(m) && hasPrefillCredit(m, c)) first = entry.slot;
+    }
+    if (first == kNoSlot) continue;
+    const Call& c = graph_.call(first);
+    const auto best = pairs_->best(cluster_, c, estimates(first), pairs_->decodeAlone(first), m, now_);
+    if (best.decode != kNoSlot) leaseShared(first, m, best.decode, best.ready, best.finish);
+  }
+}
+
+// --- which waiting calls a plan looks at
+
+/// How urgent, when there are more than a plan looks at: the order's own key, or for an order whose keys move
+/// with time -(a + alpha* H).
+Nanos Scheduler::planKey(const Call& c) const {
+  if (c.demoted) return demotedKey(c);
+  return dynamic_ ? pairs_->ratios.key(workflowOf(c)) : staticKey(c, kNoSlot);
+}
+
+void Scheduler::joinPlan(std::uint32_t slot) {
+  const auto enter = [&](std::uint32_t s) {
+    const Call& c = graph_.call(s);
+    pairs_->addWaiting(cluster_, c, graph_.workflow(c.workflow), s, estimates(s));
+  };
+  const auto leave = [&](std::uint32_t s) { pairs_->removeWaiting(s); };
+  MostUrgent& crowd = pairs_->crowd;
+  if (crowd.outside() == 0 && pairs_->waiting() < kPlanLimit) {
+    enter(slot);
+    return;
+  }
+  if (crowd.outside() == 0) {  // the first that is too many
+    crowd.clear();
+    const std::vector<laxity::WaitingCalls::ByKv> inside = pairs_->waitingCalls();
+    for (const auto& entry : inside) {
+      const Call& c = graph_.call(entry.slot);
+      crowd.add(
+          entry.slot, planKey(c), c.rank, [](std::uint32_t) {}, leave);
+    }
+  }
+  const Call& c = graph_.call(slot);
+  crowd.add(slot, planKey(c), c.rank, enter, leave);
+}
+
+void Scheduler::leavePlan(std::uint32_t slot) {
+  MostUrgent& crowd = pairs_->crowd;
+  if (crowd.outside() == 0 || !crowd.holds(slot)) {
+    pairs_->removeWaiting(slot);
+    return;
+  }
+  crowd.remove(
+      slot,
+      [&](std::uint32_t s) {
+        const Call& c = graph_.call(s);
+        pairs_->addWaiting(cluster_, c, graph_.workflow(c.workflow), s, estimates(s));
+      },
+      [&](std::uint32_t s) { pairs_->removeWaiting(s); });
+}
+
+/// Its horizon, its deadline or alpha* changed.
+void Scheduler::rekeyPlan(const Workflow& w) {
+  MostUrgent& crowd = pairs_->crowd;
+  if (crowd.outside() == 0) return;
+  for (std::uint32_t slot = w.firstUnfinished; slot != kNoSlot; slot = graph_.call(slot).next) {
+    const Call& waiting = graph_.call(slot);
+    if (waiting.state != CallState::kWaiting || !crowd.holds(slot)) continue;
+    crowd.rekey(
+        slot, planKey(waiting),
+        [&](std::uint32_t s) {
+          const Call& c = graph_.call(s);
+          pairs_->addWaiting(cluster_, c, graph_.workflow(c.workflow), s, estimates(s));
+        },
+        [&](std::uint32_t s) { pairs_->removeWaiting(s); });
+  }
+}
+
+/// Tells the planner how the waiting calls compare. True: by the projected ratio; false: by keys.
+bool Scheduler::keyWaiting() {
+  bool demoted = false;
+  if (needsDelta_ && ageing_ == 0) {
+    const double weight = config_.parameters[Parameter::kHintWeight];
+    for (const auto& entry : pairs_->waitingCalls()) {
+      const Call& c = graph_.call(entry.slot);
+      const Workflow& w = graph_.workflow(c.workflow);
+      const auto hint =
+          c.remaining > 0 ? static_cast<Nanos>(weight * static_cast<double>(c.remaining) + 0.5) : 0;
+      const Nanos horizon = std::max<Nanos>(1, w.horizon) + hint;
+      pairs_->setHorizon(entry.slot, 1.0 / static_cast<double>(horizon), hint);
+      demoted |= c.demoted;
+    }
+    if (!demoted) return true;
+  }
+  if (!dynamic_ && ageing_ == 0) {
+    for (const auto& entry : pairs_->waitingCalls())
+      pairs_->setKey(entry.slot, staticKey(graph_.call(entry.slot), kNoSlot));
+    return false;
+  }
+  // One sequence, from the keys as they are now: one pass of planner.md.
+  std::int64_t position = 0;
+  for (const IndexedHeap& queue : shared_) {
+    for (const std::uint32_t slot : inOrder(queue)) {
+      if (pairs_->isWaiting(slot)) pairs_->setKey(slot, --position);
+    }
+  }
+  return false;
+}
+
+/// Room on d in the policy's order; strict unless backfill is on.
+void Scheduler::serveDecode(std::uint32_t instance) {
+  IndexedHeap& queue = queues_[instance];
+  const Instance& d = cluster_.at(instance);
+  if (d.condition == Condition::kDown) return;
+  const auto fits = [&](std::uint32_t slot) {
+    const CallCost& cost = pairs_->call(slot).cost;
+    if (config_.feedback == Feedback::kBoundary)
+      return cost.kv <= d.exact.kvFree && cost.sequences <= d.exact.sequencesFree;
+    return pairs_->admittedKv(instance) + cost.kv <= d.spec.kvTokens &&
+           pairs_->admittedSequences(instance) + cost.sequences <= d.spec.maxSequences;
+  };
+  while (!queue.empty()) {
+    const std::uint32_t slot = pick(queue);
+    if (!fits(slot)) break;
+    admitDecode(slot);
+  }
+  if (!pairs_->options.backfill || queue.empty()) return;
+  for (const std::uint32_t slot : inOrder(queue)) {
+    if (fits(slot)) admitDecode(slot);
+  }
+}
+
+/// What the order sees of a call: before its lease the whole call on its p or on the best pair, after it the
+/// decode stage on its d.
+OrderView Scheduler::pairOrderView(const Call& c, std::uint32_t instance) const {
+  const Workflow& w = workflowOf(c);
+  const auto slot = static_cast<std::uint32_t>(&c - &graph_.call(0));
+  if (leased(c.state)) {
+    const PairCall& pair = pairs_->call(slot);
+    const Nanos delta = needsDelta_ ? pairs_->decodeFinish(c, pair, now_) - now_ : 0;
+    return {c, w, config_.parameters, now_, pair.cost.exec, delta};
+  }
+  const Nanos exec = instance == kNoSlot ? c.mean : estimates(slot)[cluster_.at(instance).hardwareClass].exec;
+  return {c, w, config_.parameters, now_, exec, needsDelta_ ? pairDelta(c, slot, instance) : 0};
+}
+
+/// Delta of CONTRACT 10: the best pair, with p given or not; the call's own mean where there is none now.
+Nanos Scheduler::pairDelta(const Call& c, std::uint32_t slot, std::uint32_t prefill) const {
+  const Pairs::Projection best =
+      pairs_->best(cluster_, c, estimates(slot), pairs_->decodeAlone(slot), prefill, now_);
+  return best.decode == kNoSlot ? c.mean : best.finish - now_;
+}
+
+}  // namespace laxity
