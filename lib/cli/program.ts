@@ -24,7 +24,7 @@ export function createProgram(context: Context): Command {
         'demo',
         'tune trace.json --cluster hexgen-hetero-1 --rate 0.5',
         'simulate chess:3 --policy vllm --mix',
-        'compare --workload chess:3 --load 0.9 --policy hexagent --policy workflow-fcfs/least-loaded',
+        'compare --workload mixed --load 0.9 --policy hexagent --policy workflow-fcfs/least-loaded',
       ]),
     )
 
@@ -130,8 +130,9 @@ export function createProgram(context: Context): Command {
     .addHelpText(
       'after',
       examples([
-        'compare --workload chess:3 --load 0.9 --policy hexagent --policy workflow-fcfs/least-loaded',
+        'compare --workload mixed --load 0.9 --policy hexagent --policy workflow-fcfs/least-loaded',
         'compare --workload chess:1 --cluster hexgen-hetero-2 --load 0.6 --load 0.9 --seeds 10',
+        'compare --workload bfcl --workload lats --context new,full --paper --json',
         'compare --workload trace.jsonl --cluster hexagent-h200 --model qwen3-235b-a22b --links contended --links free --csv',
         'compare --workload chess:2 --feedback boundary,lease --json',
       ]),

@@ -88,7 +88,12 @@ class Comparison {
     const rows = this.#settings.flatMap((setting, s) =>
       rowsOf(this.#native, setting, setting.load * rates.get(setting.site)!, setting.site.policies, runs[s]!),
     )
-    const saturation = this.#sites.map((site) => ({ ...siteLabels(site), ratePerS: rates.get(site)! }))
+    const saturation = await Promise.all(
+      this.#sites.map(async (site) => {
+        const { context } = await this.#table(site.workload, SATURATION_WORKFLOWS, SATURATION_SEED)
+        return { ...siteLabels(site, context), ratePerS: rates.get(site)! }
+      }),
+    )
     return {
       rows,
       saturation,
@@ -156,7 +161,7 @@ class Comparison {
           runs[s]![p]![seed - 1] = {
             seed,
             batch,
-            workflows: prepared.trace.workflows,
+            context: prepared.trace.context,
             sloBase: prepared.run.sloBase,
             error: prepared.error,
           }

@@ -5,8 +5,8 @@ import { isTable } from '../simulator/prepare.ts'
 import { FEEDBACK, KNOWLEDGE, readOptions } from '../simulator/read-options.ts'
 import { addReserveProblem, DECODE_ADMISSIONS, LINKS, RESERVES, STAGINGS } from '../simulator/read-pairs.ts'
 import { OptionReader } from '../simulator/validate.ts'
+import { CONTEXT_PRESETS, type ContextPreset } from '../traces/context.ts'
 import type { TraceTable } from '../traces/table.ts'
-import { CONTEXTS, type Context } from './workload.ts'
 
 type OneOrMore<T> = T | readonly T[]
 
@@ -41,8 +41,8 @@ export interface CompareOptions {
   reserve?: OneOrMore<PairOptions['reserve']> | string | undefined
   decodeAdmission?: OneOrMore<PairOptions['decodeAdmission']> | string | undefined
   staging?: OneOrMore<PairOptions['staging']> | string | undefined
-  /** What prompts hold: `new` tokens, or the `full` context. Default: that of the workload. */
-  context?: OneOrMore<Context> | string | undefined
+  /** What prompts hold: `new` tokens, or the `full` context. Default: `new` of generated agents, as recorded of a trace. */
+  context?: OneOrMore<ContextPreset> | string | undefined
   /** The HexAGenT paper's simulator: `links` free, `staging` unlimited. */
   paper?: boolean | undefined
   /** What Req95, Req99 and attainment are multiples of; default as for `simulate`. */
@@ -130,7 +130,7 @@ export interface CheckedCompare {
   knowledge: readonly Knowledge[]
   feedback: readonly Feedback[]
   pairs: readonly PairSetting[]
-  contexts: readonly (Context | undefined)[]
+  contexts: readonly (ContextPreset | undefined)[]
   common: Pick<CompareOptions, (typeof COMMON)[number]>
   workers: number | undefined
   signal: AbortSignal | undefined
@@ -166,7 +166,7 @@ export function readCompare(reader: OptionReader, native: NativeAddon): CheckedC
     knowledge: choices(reader, 'knowledge', KNOWLEDGE, 'online'),
     feedback: choices(reader, 'feedback', FEEDBACK, 'boundary'),
     pairs: readPairSettings(reader),
-    contexts: reader.given('context') ? choices(reader, 'context', CONTEXTS, 'new') : [undefined],
+    contexts: reader.given('context') ? choices(reader, 'context', CONTEXT_PRESETS, 'new') : [undefined],
     common: readCommon(reader, native),
     workers: reader.whole('workers', undefined, 0, MOST_WORKERS),
     signal: reader.signal(),

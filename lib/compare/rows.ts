@@ -2,11 +2,11 @@ import type { Feedback, Knowledge, NativeAddon, PairOptions, SloBase } from '../
 import type { BatchResult } from '../simulator/batch.ts'
 import type { Column } from '../simulator/chunk.ts'
 import type { Policy } from '../simulator/policies.ts'
+import type { ContextPreset } from '../traces/context.ts'
 import { mean } from '../tuning/choose.ts'
 import type { Setting, Site } from './grid.ts'
 import { pairedRatio, type Ratio } from './intervals.ts'
 import type { NamedPolicy } from './policies.ts'
-import type { Context } from './workload.ts'
 
 /** Columns that are compared with those of the first policy. */
 export const COMPARED = ['req95', 'req99', 'meanMs', 'p95Ms', 'p99Ms', 'throughputPerS'] as const
@@ -28,7 +28,7 @@ export interface CompareRow extends Record<Compared, number> {
   binding: Policy['binding']
   workload: string
   /** What prompts hold, where the workload has a choice. */
-  context: Context | null
+  context: ContextPreset | null
   cluster: string
   /** What latencies are estimated for; null where they are given. */
   model: string | null
@@ -103,7 +103,7 @@ export const SCALES = Float64Array.of(
 export interface Run {
   seed: number
   batch: BatchResult
-  workflows: number
+  context: ContextPreset | undefined
   sloBase: SloBase
   error: string | undefined
 }
@@ -150,11 +150,11 @@ const SOURCE: Readonly<Record<Compared, Column>> = {
 }
 
 /** What names the rows of a site. */
-export function siteLabels({ cluster, workload }: Site) {
+export function siteLabels({ cluster, workload }: Site, context: ContextPreset | undefined) {
   const estimated = [...new Set(cluster.resolved.instances.flatMap(({ estimated }) => estimated ?? []))]
   return {
     workload: workload.name,
-    context: workload.context ?? null,
+    context: context ?? null,
     cluster: cluster.resolved.name,
     model: estimated.length > 0 ? estimated.join('+') : null,
   }
@@ -172,7 +172,7 @@ function labels(
     order,
     placement,
     binding,
-    ...siteLabels(site),
+    ...siteLabels(site, run.context),
     load,
     ratePerS,
     knowledge,

@@ -1,32 +1,33 @@
 import { LaxityError, quote } from '../errors.ts'
 import type { TraceColumns } from '../native.ts'
 import { hint } from '../report/near.ts'
+import { AGENTIC_WORKLOADS } from '../traces/agentic.ts'
 import { sharedColumn } from '../traces/columns.ts'
+import { type ContextPreset, withContext } from '../traces/context.ts'
 import { MAX_CALLS, MAX_EDGES } from '../traces/limits.ts'
 import { callId, type TraceTable, workflowId } from '../traces/table.ts'
-
-export const CONTEXTS = ['new', 'full'] as const
-export type Context = (typeof CONTEXTS)[number]
-
-const GENERATED = ['chess:1', 'chess:2', 'chess:3', 'mac-sql'] as const
+import { generateWorkload, WORKLOADS, type WorkloadName } from '../traces/workload.ts'
 
 const DEFAULT_WORKFLOWS = 1000
 
 /** A workload of a comparison: a generator, which draws other workflows for every seed, or a trace, which cannot. */
 export interface Workload {
   name: string
-  /** What its prompts hold; undefined = as it is. */
-  context: Context | undefined
   /** `seed` 0 is that of the calibration. Without `workflows`: 1,000 of a generator, all of a trace. */
   open(workflows: number | undefined, seed: number, signal: AbortSignal): Promise<TraceTable>
 }
 
-/** @throws LaxityError ERR_LAXITY_OPTION for a name that is neither a generator's nor a path. */
-export function findWorkload(given: string | TraceTable, context: Context | undefined): Workload {
+/**
+ * `context`: what prompts are to hold; undefined = the workload's default.
+ *
+ * @throws LaxityError ERR_LAXITY_OPTION for a name that is neither a generator's nor a path.
+ */
+export function findWorkload(given: string | TraceTable, context: ContextPreset | undefined): Workload {
   if (typeof given !== 'string') return recorded(given.source, context, async () => given)
-  if (!(GENERATED as readonly string[]).includes(given)) {
+  const name = given as WorkloadName
+  if (!WORKLOADS.includes(name)) {
     if (!/[./\\]/.test(given)) {
-      const message = `Unknown workload ${quote(given)}${hint(given, GENERATED)}`
+      const message = `Unknown workload ${quote(given)}${hint(given, WORKLOADS)}`
       throw new LaxityError('ERR_LAXITY_OPTION', message, 'workload')
     }
     let table: Promise<TraceTable> | undefined
@@ -35,31 +36,26 @@ export function findWorkload(given: string | TraceTable, context: Context | unde
       return table
     })
   }
-  if (context !== undefined) {
+  if (context !== undefined && !(AGENTIC_WORKLOADS as readonly string[]).includes(name)) {
     const message = `\`context\` has no meaning for the workload ${quote(given)}`
     throw new LaxityError('ERR_LAXITY_OPTION', message, 'context')
   }
   return {
-    name: given,
-    context,
-    open: async (workflows = DEFAULT_WORKFLOWS, seed) => {
-      if (given === 'mac-sql') return (await import('../traces/mac-sql.ts')).macSqlTrace({ workflows, seed })
-      const preset = Number(given.slice(-1)) as 1 | 2 | 3
-      return (await import('../traces/chess.ts')).chessTrace({ workflows, preset, seed })
-    },
+    name,
+    open: (workflows = DEFAULT_WORKFLOWS, seed) => generateWorkload(name, { workflows, seed, context }),
   }
 }
 
 function recorded(
   name: string,
-  context: Context | undefined,
+  context: ContextPreset | undefined,
   read: (signal: AbortSignal) => Promise<TraceTable>,
 ): Workload {
   return {
     name,
-    context,
     open: async (workflows, _seed, signal) => {
-      const table = await read(signal)
+      const whole = await read(signal)
+      const table = context === undefined ? whole : withContext(whole, context)
       return workflows === undefined ? table : takeWorkflows(table, workflows)
     },
   }

@@ -153,7 +153,7 @@ describe('compare', () => {
     [{ workload: 'chess:1', plicy: 'x' }, [/Unknown option `plicy`; did you mean "policy"\?/]],
     [
       {
-        workload: ['mixd.', 'ches:1'],
+        workload: ['mixd.', 'mixd'],
         cluster: 'hexgen-hom',
         load: [0, '1'],
         workflows: 0,
@@ -174,7 +174,7 @@ describe('compare', () => {
         /`error`, got "zz"/,
         /Unknown cluster "hexgen-hom"; did you mean "hexgen-homo"/,
         /Unknown policy "hexgen-flo"; did you mean "hexgen-flow"/,
-        /Unknown workload "ches:1"/,
+        /Unknown workload "mixd"; did you mean "mixed"\?/,
       ],
     ],
     [

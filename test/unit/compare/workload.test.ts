@@ -79,6 +79,27 @@ describe('a workload', () => {
     assert.deepEqual([...(await workload.open(3, 2, signal)).columns.promptTokens], [1, 2, 1])
   })
 
+  it('of agents holds new tokens, or the whole context where that is wanted', async () => {
+    const prompts = async (context: 'new' | 'full' | undefined) => {
+      const table = await findWorkload('bfcl', context).open(20, 1, signal)
+      return { context: table.context, tokens: table.columns.promptTokens.reduce((a, b) => a + b, 0) }
+    }
+    const [usual, fresh, full] = [await prompts(undefined), await prompts('new'), await prompts('full')]
+    assert.deepEqual(usual, fresh)
+    assert.deepEqual([fresh.context, full.context], ['new', 'full'])
+    assert(full.tokens > 2 * fresh.tokens)
+
+    // The same of a trace that has the history.
+    const table = await findWorkload('bfcl', 'full').open(20, 1, signal)
+    const own = await findWorkload(table, 'new').open(undefined, 1, signal)
+    assert.equal(own.context, 'new')
+    assert.equal(
+      own.columns.promptTokens.reduce((a, b) => a + b, 0),
+      fresh.tokens,
+    )
+    assert.equal((await findWorkload(table, undefined).open(30, 1, signal)).context, 'full')
+  })
+
   it('is refused where nobody knows it', () => {
     assert.throws(() => findWorkload('ches:1', undefined), {
       code: 'ERR_LAXITY_OPTION',
