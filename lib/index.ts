@@ -10,6 +10,10 @@ export type {
   TableLatency,
 } from './cluster/config.ts'
 export { clusterPresets } from './cluster/presets.ts'
+export { type CompareResult, compare } from './compare/compare.ts'
+export type { Ratio } from './compare/intervals.ts'
+export type { CompareOptions } from './compare/options.ts'
+export type { CompareRow, SeedRow } from './compare/rows.ts'
 export { type ErrorCode, LaxityError } from './errors.ts'
 export { calibrate, createEstimator } from './model/api.ts'
 export type { CalibrateOptions, CalibrationResult } from './model/calibrate.ts'
@@ -22,7 +26,15 @@ export type {
   Prompt,
   TransferOptions,
 } from './model/estimate.ts'
-export type { Arrivals, Binding, Feedback, Knowledge, RateStep } from './native.ts'
+export type {
+  Arrivals,
+  Binding,
+  Feedback,
+  Knowledge,
+  PairOptions,
+  RateStep,
+  SloBase,
+} from './native.ts'
 export { type Clock, ManualClock, systemClock } from './scheduler/clock.ts'
 export { type Identity, type IdentityOptions, identify } from './scheduler/identity.ts'
 export type { EnginePriority, LiveCluster, LiveInstance } from './scheduler/instances.ts'
@@ -48,7 +60,14 @@ export type { Policy } from './simulator/policies.ts'
 export type { PredictionErrorOptions } from './simulator/prediction-error.ts'
 export type { ArrivalShape } from './simulator/read-arrivals.ts'
 export type { TenantOptions, TenantSplit } from './simulator/read-tenants.ts'
-export type { CacheCounts, CallRow, Metrics, SimulationResult, WorkflowRow } from './simulator/result.ts'
+export type {
+  CacheCounts,
+  CallRow,
+  Metrics,
+  PairUse,
+  SimulationResult,
+  WorkflowRow,
+} from './simulator/result.ts'
 export { simulate } from './simulator/simulate.ts'
 export type { StageMix } from './simulator/stage-mix.ts'
 export { type Fairness, jain, type TenantMetrics } from './simulator/tenants.ts'

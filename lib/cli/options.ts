@@ -41,6 +41,14 @@ export interface Flags extends TraceFlags {
   model?: string
   gpu?: string
   tp?: unknown
+  sloBase?: string
+  reserve?: string
+  staging?: string
+  decodeAdmission?: string
+  links?: string
+  backfill?: boolean
+  lateDecode?: boolean
+  overlap?: unknown
 }
 
 /** The flags that tune and simulate share. Values are checked by the API, all at once. */
@@ -56,7 +64,10 @@ export function addRunFlags(command: Command): Command {
       '--arrivals <kind>',
       'poisson, gamma, bursts, fixed or trace (default: trace where it has them, else poisson)',
     )
-    .option('--policy <name>', 'preset of order, placement and binding: vllm, hexgen-flow, laxity')
+    .option(
+      '--policy <name>',
+      'preset of order, placement and binding: vllm, hexgen-flow, laxity; prefill-decode: hexagent, laxity',
+    )
     .option('--order <name>', 'queue order (default: urgency)')
     .option('--placement <name>', 'placement (default: workload-balanced)')
     .option('--binding <kind>', 'at-reveal or at-credit (default: what the placement needs)')
@@ -95,12 +106,36 @@ export function addRunFlags(command: Command): Command {
       'prediction errors: length=lognormal:S|mean-absolute:M|uniform:X|bias:X|heavy-tail, correlation=R, time=gpu:S, batch=F; with commas between',
     )
     .option('--slo-scale <n>', 'deadline = arrival + scale × base (default: 5)', numeric)
+    .option(
+      '--slo-base <kind>',
+      'template, exclusive or horizon (default: horizon on prefill-decode clusters, else template or exclusive)',
+    )
     .option('--workers <n>', 'threads; 0 = none (default: none for small jobs, else cores − 1)', numeric)
     .option('--seed <n>', 'seed of the arrivals (default: 1)', numeric)
     .option('--latency <kind>', 'constants or calibrated (default: the cluster’s own)')
     .option('--model <id>', 'model of every instance with a GPU, calibrated (see `laxity estimate`)')
     .option('--gpu <id>', 'GPU of every such instance, calibrated')
     .option('--tp <n>', 'tensor parallelism of every such instance, calibrated', numeric)
+    .option(
+      '--reserve <when>',
+      'prefill-decode: room for decode at the lease or later: early, late (default: early)',
+    )
+    .option(
+      '--staging <kind>',
+      'prefill-decode: where KV waits for that room: none, unlimited (default: none)',
+    )
+    .option(
+      '--decode-admission <who>',
+      'prefill-decode: who gives it: scheduler, engine (default: scheduler)',
+    )
+    .option('--links <kind>', 'prefill-decode: contended or free (default: contended)')
+    .option('--backfill', 'prefill-decode: calls behind one without room may go first')
+    .option('--late-decode', 'prefill-decode: choose the decode instance again at the first token')
+    .option(
+      '--overlap <share>',
+      'prefill-decode: KV moved when the prefill ends, 0 to 1 (default: 0)',
+      numeric,
+    )
     .addOption(new Option('--json', 'one JSON document on standard output'))
     .option('--cv <n>', 'with --arrivals gamma: coefficient of variation of the gaps (default: 2)', numeric)
     .option('--burst-size <n>', 'with --arrivals bursts: mean workflows per burst (default: 20)', numeric)
@@ -115,10 +150,10 @@ export function addRunFlags(command: Command): Command {
 }
 
 /** Orders and placements, asked of the core when help is shown; nothing where it does not load. */
-function registeredNames(): string {
+export function registeredNames(): string {
   try {
-    const { orders, placements } = loadAddon()
-    return `\nOrders: ${orders.join(', ')}\nPlacements: ${placements.join(', ')}`
+    const { orders, placements, pairPlacements } = loadAddon()
+    return `\nOrders: ${orders.join(', ')}\nPlacements: ${placements.join(', ')}\nOn prefill-decode clusters: ${pairPlacements.join(', ')}`
   } catch {
     return ''
   }
@@ -154,8 +189,16 @@ const SHARED = [
   'feedback',
   'error',
   'sloScale',
+  'sloBase',
   'workers',
   'seed',
+  'reserve',
+  'staging',
+  'decodeAdmission',
+  'links',
+  'backfill',
+  'lateDecode',
+  'overlap',
 ] as const satisfies readonly (keyof RunOptions & keyof Flags)[]
 
 /** The shared flags as options of the API, without trace and cluster. The API checks the types it is given. */
@@ -166,7 +209,7 @@ export function runOptions(flags: Flags): Omit<RunOptions, 'trace' | 'cluster'> 
 }
 
 /** Collects `name=value`; a value that is no number stays text for the message about it. */
-function parameter(text: string, before: Record<string, unknown> = {}): Record<string, unknown> {
+export function parameter(text: string, before: Record<string, unknown> = {}): Record<string, unknown> {
   const [name = '', value = ''] = text.split(/=(.*)/s)
   return { ...before, [name]: numeric(value) }
 }

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import type { CalibrateFlags } from './calibrate.ts'
+import type { CompareFlags } from './compare.ts'
+import { addCompareFlags } from './compare-options.ts'
 import type { Context } from './context.ts'
 import type { EstimateFlags } from './estimate.ts'
 import { addRunFlags, addSetupFlags } from './options.ts'
@@ -22,6 +24,7 @@ export function createProgram(context: Context): Command {
         'demo',
         'tune trace.json --cluster hexgen-hetero-1 --rate 0.5',
         'simulate chess:3 --policy vllm --mix',
+        'compare --workload mixed --load 0.9 --policy hexagent --policy workflow-fcfs/least-loaded',
       ]),
     )
 
@@ -118,6 +121,25 @@ export function createProgram(context: Context): Command {
     .action(async () => {
       const { tune } = await import('./tune.ts')
       await tune('chess:3:110', { cluster: 'hexgen-hetero-2', rate: 0.5 }, context)
+    })
+
+  const comparison = program
+    .command('compare')
+    .description('Compare policies on the same workflows and arrivals: tails, intervals, utilisation.')
+  addCompareFlags(comparison, numeric)
+    .addHelpText(
+      'after',
+      examples([
+        'compare --workload mixed --load 0.9 --policy hexagent --policy workflow-fcfs/least-loaded',
+        'compare --workload chess:1 --cluster hexgen-hetero-2 --load 0.6 --load 0.9 --seeds 10',
+        'compare --workload bfcl --workload lats --context new,full --paper --json',
+        'compare --workload trace.jsonl --cluster hexagent-h200 --model qwen3-235b-a22b --links contended --links free --csv',
+        'compare --workload chess:2 --feedback boundary,lease --json',
+      ]),
+    )
+    .action(async (flags: CompareFlags) => {
+      const { compareCommand } = await import('./compare.ts')
+      await compareCommand(flags, context)
     })
 
   addSetupFlags(

@@ -50,7 +50,7 @@ export function simulateJson(
   flags: Pick<SimulateFlags, 'perWorkflow' | 'mix'>,
 ): string {
   const { policy, knowledge, feedback, arrivals, trace, cluster, metrics, counts, timing } = result
-  const { cache, error } = result
+  const { cache, error, pairs } = result
   const document = {
     command: 'simulate',
     policy,
@@ -64,6 +64,7 @@ export function simulateJson(
     ...(result.tenants.length > 0 && { tenants: result.tenants, fairness: result.fairness }),
     ...(Object.keys(result.arrivalShape).length > 0 && { arrivalShape: result.arrivalShape }),
     ...(cache && { cache }),
+    ...(pairs && { pairs }),
     ...(error !== undefined && { error }),
     ...(flags.perWorkflow && { perWorkflow: [...result.workflows()] }),
     ...(flags.mix && { mix: result.stageMix() }),

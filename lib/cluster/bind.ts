@@ -18,6 +18,7 @@ export function bindCluster(cluster: ResolvedCluster, trace: TraceTable): Native
   const modelOf = modelIds(cluster, trace, used)
   const instances = cluster.instances.map((instance): NativeInstance => {
     const { latency, kvTokens, maxSequences, mode, chunkTokens, decodeShare, prefixCache } = instance
+    const { role, link } = instance
     return {
       latency,
       model: modelOf(instance.model),
@@ -26,6 +27,7 @@ export function bindCluster(cluster: ResolvedCluster, trace: TraceTable): Native
       mode,
       chunkTokens,
       decodeShare,
+      ...(role !== 'unified' && { role, ...link }),
       ...(prefixCache.length > 0 && { prefixCache: prefixCache.map((tier) => ({ ...tier })) }),
     }
   })
@@ -76,29 +78,42 @@ function checkCoverage(cluster: ResolvedCluster, trace: TraceTable, problems: Pr
  * @throws LaxityError ERR_LAXITY_NEVER_FITS naming the first workflow and call, and how many there are.
  */
 export function checkFits(trace: TraceTable, cluster: NativeCluster, promptOnly: boolean): void {
-  const largest = new Map<number, number>()
-  for (const { model, kvTokens } of cluster.instances) {
-    largest.set(model, Math.max(largest.get(model) ?? 0, promptOnly ? Math.floor(kvTokens * 0.95) : kvTokens))
-  }
+  const room = largestRooms(cluster, promptOnly)
   const { model, promptTokens, outputTokens, predictedTokens } = trace.columns
   let first = -1
   let count = 0
   for (let call = 0; call < trace.calls; call++) {
-    const room = largest.get(model?.[call] ?? 0) ?? 0
+    const { prompt, whole } = room(model?.[call] ?? 0)
     const output = promptOnly ? 0 : Math.max(outputTokens[call]!, predictedTokens?.[call] ?? 0)
-    if (promptTokens[call]! + output <= room) continue
+    if (promptTokens[call]! <= prompt && promptTokens[call]! + output <= whole) continue
     if (count++ === 0) first = call
   }
   if (count === 0) return
+  const { prompt, whole } = room(model?.[first] ?? 0)
   const need = `${promptTokens[first]} prompt + ${outputTokens[first]} output tokens`
-  const room = largest.get(model?.[first] ?? 0) ?? 0
+  const [what, tokens] = promptTokens[first]! > prompt ? ['prefill', prompt] : ['serve', whole]
   const { workflow, call } = namesAt(trace, first)
   const more = count > 1 ? ` (and ${count - 1} more call${count > 2 ? 's' : ''})` : ''
   throw new LaxityError(
     'ERR_LAXITY_NEVER_FITS',
-    `Call ${call} of workflow ${workflow} never fits: ${need}, but the largest KV cache that may serve it has ${room} tokens${more}`,
+    `Call ${call} of workflow ${workflow} never fits: ${need}, but the largest KV cache that may ${what} it has ${tokens} tokens${more}`,
     trace.source,
   )
+}
+
+/** By model, the largest KV cache for a prompt alone (role `prefill`), and for prompt and output. */
+function largestRooms(cluster: NativeCluster, promptOnly: boolean) {
+  const rooms = new Map<number, { prompt: number; whole: number }>()
+  for (const { model, kvTokens, role = 'unified' } of cluster.instances) {
+    const room = rooms.get(model) ?? { prompt: 0, whole: 0 }
+    const tokens = promptOnly ? Math.floor(kvTokens * 0.95) : kvTokens
+    if (role === 'unified') room.prompt = Number.POSITIVE_INFINITY
+    if (role === 'prefill') room.prompt = Math.max(room.prompt, tokens)
+    else room.whole = Math.max(room.whole, tokens)
+    rooms.set(model, room)
+  }
+  const none = { prompt: 0, whole: 0 }
+  return (model: number) => rooms.get(model) ?? none
 }
 
 /** Names of the call at a row, as the trace's file gives them. */

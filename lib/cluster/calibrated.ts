@@ -17,6 +17,10 @@ export interface Modelled {
   /** Undefined: the configuration says. */
   kvTokens: number | undefined
   coverage: Coverage | undefined
+  /** Of an estimate: on what, for what, and its KV per token. */
+  gpu?: string
+  estimated?: string
+  kvBytesPerToken?: number
 }
 
 /** What the labels of the HexGen-Flow clusters stand for: hosts of eight GPUs. */
@@ -72,12 +76,16 @@ async function estimated(
 ): Promise<Modelled> {
   const estimator = new Estimator(await resolveSetup(setup, hardware), 0.9, 3e9)
   // A capacity given for other hardware says nothing about this one.
-  const given = model === undefined && gpu === undefined && tp === undefined ? entry.kvTokens : undefined
+  const own = model === undefined && gpu === undefined && tp === undefined
+  const label = estimator.tp > 1 ? `${estimator.gpu}×${estimator.tp}` : estimator.gpu
   return {
-    label: estimator.tp > 1 ? `${estimator.gpu}×${estimator.tp}` : estimator.gpu,
+    label: entry.precision === 'fp8' ? `${label} fp8` : label,
     latency: { kind: 'roofline', ...estimator.setup.spec },
-    kvTokens: given ?? estimator.kvCapacityTokens,
+    kvTokens: (own ? entry.kvTokens : undefined) ?? estimator.kvCapacityTokens,
     coverage: undefined,
+    gpu: estimator.gpu,
+    estimated: estimator.model,
+    kvBytesPerToken: (own ? entry.kvBytesPerToken : undefined) ?? estimator.kvBytesPerToken,
   }
 }
 

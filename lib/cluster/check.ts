@@ -4,9 +4,11 @@ import { reportIssues } from '../model/issues.ts'
 import { gpuSchema, modelSchema } from '../model/schema.ts'
 import { hint } from '../report/near.ts'
 import type { Problems } from '../report/problems.ts'
+import { checkRole, checkRoles } from './check-roles.ts'
 import type { ClusterConfig } from './config.ts'
 import { findGpu, GPUS } from './gpus.ts'
 import { LIMITS } from './limits.ts'
+import { LINK_FIELDS } from './roles.ts'
 import { clusterSchema } from './schema.ts'
 
 type Path = readonly PropertyKey[]
@@ -75,6 +77,7 @@ function checkRelations(config: unknown, where: string, problems: Problems): voi
     total += typeof instance.count === 'number' ? instance.count : 1
     checkInstance(instance, latencies, config, place(where, `instances[${index}]`), problems)
   }
+  checkRoles(config.instances, place(where, 'instances'), problems)
   if (total > LIMITS.instances) {
     const message = `${total} instances: at most ${LIMITS.instances} are supported`
     problems.add('ERR_LAXITY_LIMIT', message, place(where, 'instances'))
@@ -88,7 +91,7 @@ function checkInstance(
   where: string,
   problems: Problems,
 ): void {
-  const { gpu, latency, role, kvTokens, prefixCacheTokens, prefixCacheTiers } = instance
+  const { gpu, latency, kvTokens, prefixCacheTokens, prefixCacheTiers } = instance
   if ((gpu === undefined) === (latency === undefined)) {
     const message = `Expected either \`gpu\` or \`latency\`, got ${gpu === undefined ? 'neither' : 'both'}`
     problems.add('ERR_LAXITY_FIELD', message, where)
@@ -112,10 +115,7 @@ function checkInstance(
     if (instance[field] === undefined || instance.mode === mode) continue
     problems.add('ERR_LAXITY_FIELD', `\`${field}\` needs \`mode\` "${mode}"`, `${where}.${field}`)
   }
-  if (role === 'prefill' || role === 'decode') {
-    const message = `Role "${role}" is not supported yet: only unified instances can be simulated`
-    problems.add('ERR_LAXITY_FIELD', message, `${where}.role`)
-  }
+  checkRole(instance, where, problems)
 }
 
 /** An instance with `tp` needs a GPU and a model that the estimates know; one without, a GPU with constants. */
@@ -202,6 +202,8 @@ const INSTANCE_FIELDS = [
   'calibration',
   'chunkTokens',
   'decodeShare',
+  'prefillBatchTokens',
+  ...LINK_FIELDS,
 ]
 const LATENCY_FIELDS = [
   'kind',

@@ -22,7 +22,7 @@ export async function loadCluster(
   overrides: LatencyOverrides = {},
 ): Promise<ResolvedCluster> {
   if (typeof cluster === 'string') {
-    const preset = findPreset(cluster)
+    const preset = findPreset(cluster, overrides.model)
     if (preset !== undefined) return resolveModelled(preset, 'cluster.', cluster, overrides)
     return fromFile(cluster, overrides)
   }

@@ -4,10 +4,16 @@ import type { Modelled } from './calibrated.ts'
 import type { ClusterConfig, InstanceConfig, LatencyConfig, ProfileLatency } from './config.ts'
 import { findGpu } from './gpus.ts'
 import { type ModeFields, modeFields } from './modes.ts'
+import { BUILT_IN_KV_BYTES, type Link, linkOf, type Role } from './roles.ts'
 
 export interface ResolvedInstance extends Readonly<ModeFields> {
   /** For tables and results: the GPU's or latency's name. */
   readonly label: string
+  readonly role: Role
+  /** Where the role is not `unified`. */
+  readonly link?: Link
+  /** The model that its latency is estimated for; undefined where times were given. */
+  readonly estimated?: string
   /** Index into `latencies`. */
   readonly latency: number
   /** Undefined: the trace's only model. */
@@ -27,6 +33,11 @@ export interface ResolvedCluster {
   readonly instances: readonly ResolvedInstance[]
 }
 
+/** Whether prefill and decode run on instances of their own. */
+export function isPaired(cluster: Pick<ResolvedCluster, 'instances'>): boolean {
+  return cluster.instances.some(({ role }) => role !== 'unified')
+}
+
 const DEFAULT_SEQUENCES = 256
 
 /** `config` must have passed checkCluster; `modelled`: the instances, by position, whose latency is no constant. */
@@ -44,42 +55,53 @@ export function resolveCluster(
     return latencies.push(latency()) - 1
   }
 
-  const instances: ResolvedInstance[] = []
-  for (const [position, entry] of config.instances.entries()) {
+  const service = (position: number, entry: InstanceConfig) => {
     const model = modelled.get(position)
     if (model !== undefined) {
-      const { label, coverage } = model
+      const { label, coverage, gpu, estimated } = model
       const key = model.latency.kind === 'roofline' ? JSON.stringify(model.latency) : `id ${entry.latency}`
-      const instance: ResolvedInstance = {
+      return {
         label,
         latency: latencyOf(key, () => model.latency),
-        model: entry.model,
         kvTokens: model.kvTokens ?? entry.kvTokens!,
         maxSequences: entry.maxSequences ?? DEFAULT_SEQUENCES,
-        ...modeFields(entry.mode, entry.chunkTokens, entry.decodeShare),
-        prefixCache: prefixCache(entry),
+        ...withLink(entry, gpu, model.kvBytesPerToken ?? entry.kvBytesPerToken),
         ...(coverage !== undefined && { coverage }),
+        ...(estimated !== undefined && { estimated }),
       }
-      for (let n = 0; n < (entry.count ?? 1); n++) instances.push(instance)
-      continue
     }
     const gpu = entry.gpu === undefined ? undefined : findGpu(entry.gpu)!
     const id = entry.latency
-    const latency = gpu
-      ? latencyOf(`gpu ${gpu.label}`, () => toNative(gpu.latency))
-      : latencyOf(`id ${id}`, () => toNative(config.latencies![id!] as Given))
-    const instance: ResolvedInstance = {
+    return {
       label: gpu?.label ?? id!,
-      latency,
-      model: entry.model,
+      latency: gpu
+        ? latencyOf(`gpu ${gpu.label}`, () => toNative(gpu.latency))
+        : latencyOf(`id ${id}`, () => toNative(config.latencies![id!] as Given)),
       kvTokens: entry.kvTokens ?? gpu!.kvTokens,
       maxSequences: entry.maxSequences ?? gpu?.maxSequences ?? DEFAULT_SEQUENCES,
-      ...modeFields(entry.mode, entry.chunkTokens, entry.decodeShare),
-      prefixCache: prefixCache(entry),
+      ...withLink(entry, entry.gpu, entry.kvBytesPerToken ?? (gpu && BUILT_IN_KV_BYTES)),
     }
+  }
+
+  const instances: ResolvedInstance[] = []
+  for (const [position, entry] of config.instances.entries()) {
+    const instance = { ...common(entry), ...service(position, entry) }
     for (let n = 0; n < (entry.count ?? 1); n++) instances.push(instance)
   }
   return { name: config.name ?? defaultName, latencies, instances }
+}
+
+/** What does not depend on where the times come from. */
+function common(entry: InstanceConfig) {
+  const { model, role = 'unified' } = entry
+  const fields = modeFields(entry.mode, entry.chunkTokens, entry.decodeShare)
+  if (role === 'prefill') fields.chunkTokens = entry.prefillBatchTokens ?? 0
+  return { role, model, ...fields, prefixCache: prefixCache(entry) }
+}
+
+function withLink(entry: InstanceConfig, gpu: string | undefined, kvBytes: number | undefined) {
+  const { role = 'unified' } = entry
+  return role === 'unified' ? {} : { link: linkOf(entry, gpu, kvBytes!) }
 }
 
 function prefixCache({ prefixCacheTokens = 0, prefixCacheTiers = [] }: InstanceConfig) {

@@ -3,6 +3,7 @@ import { hardwareFields } from '../model/schema.ts'
 import type { ClusterConfig } from './config.ts'
 import { LIMITS } from './limits.ts'
 import { ENGINE_MODES } from './modes.ts'
+import { ROLES } from './roles.ts'
 
 // Every message is the X of "Expected X for `field`": problems.ts of this folder completes the sentence.
 
@@ -87,7 +88,25 @@ const instance = z.strictObject(
     decodeShare: number(LIMITS.leastDecodeShare, LIMITS.mostDecodeShare)
       .optional()
       .describe('Mode decode-share: speed of decode beside a prefill, in steps of 0.001; default 0.5.'),
-    role: z.enum(['unified', 'prefill', 'decode'], '"unified", "prefill" or "decode"').optional(),
+    role: z
+      .enum(ROLES, '"unified", "prefill" or "decode"')
+      .optional()
+      .describe('Default unified. A cluster is unified, or prefill and decode, as a whole.'),
+    linkGBps: number(LIMITS.leastLinkGBps, LIMITS.linkGBps)
+      .optional()
+      .describe('Role prefill or decode: its end of a link, 10⁹ bytes/s; default 25 with an A100, else 50.'),
+    linkLatencyMs: number(0, LIMITS.linkLatencyMs)
+      .optional()
+      .describe('Role prefill or decode: fixed part of a transfer, ms; default 1.02.'),
+    linkCompression: number(LIMITS.leastLinkCompression, LIMITS.linkCompression)
+      .optional()
+      .describe('Role prefill or decode: bytes sent / bytes of KV; default 1.'),
+    kvBytesPerToken: number(1, LIMITS.kvBytes)
+      .optional()
+      .describe('Role prefill or decode: KV of a token, bytes; required with `latency`.'),
+    prefillBatchTokens: whole(1, LIMITS.chunkTokens)
+      .optional()
+      .describe('Role prefill: prompts run as one batch up to so many tokens; default one at a time.'),
     prefixCacheTokens: whole(0, LIMITS.prefixTokens)
       .optional()
       .describe('Prefix cache in GPU memory, tokens, beside the KV cache; default 0 = none.'),

@@ -14,6 +14,10 @@ export class Problems {
     return this.#found.length
   }
 
+  get messages(): string[] {
+    return this.#found.map(({ message }) => message)
+  }
+
   add(code: ErrorCode, message: string, place?: string): void {
     this.#found.push(new LaxityError(code, message, place))
   }

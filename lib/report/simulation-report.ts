@@ -23,13 +23,14 @@ function heading(result: SimulationResult): string {
   return `${traceName(trace)}: ${size}, on ${cluster.name}\n${policyLine(result)}`
 }
 
-function metricTable({ metrics, counts, cache }: SimulationResult): string {
+function metricTable({ metrics, counts, cache, pairs }: SimulationResult): string {
   const rows = [
     ['mean latency', duration(metrics.meanMs)],
     ['P50', duration(metrics.p50Ms)],
     ['P95', duration(metrics.p95Ms)],
     ['P99', duration(metrics.p99Ms)],
     ['95 % SLO scale', significant(metrics.sloScale95)],
+    ['99 % SLO scale', significant(metrics.sloScale99)],
     ['workflows/s', significant(metrics.throughputPerS)],
     ['makespan', duration(metrics.makespanMs)],
     ['completed', `${count(counts.completed)} of ${count(counts.workflows)}`],
@@ -40,6 +41,11 @@ function metricTable({ metrics, counts, cache }: SimulationResult): string {
   if (cache !== undefined) {
     rows.push(['prefix cache, tokens', percent(cache.hitRate)])
     rows.push(['prefix cache, calls', `${count(cache.hits)} of ${count(cache.hits + cache.misses)}`])
+  }
+  if (pairs !== undefined) {
+    rows.push(['prefill busy', percent(pairs.prefillUtilisation)])
+    rows.push(['decode busy', percent(pairs.decodeUtilisation)])
+    rows.push(['decode KV, peak', percent(pairs.decodeKvPeak)])
   }
   return table(['metric', 'value'], rows)
 }

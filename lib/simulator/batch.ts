@@ -16,7 +16,7 @@ import { abortedError, batchError } from './status.ts'
 import { readTenants, TENANT_COLUMNS, type TenantMetrics } from './tenants.ts'
 
 /** Cost of a simulated call, for choosing where a batch runs; results never depend on it. */
-const MS_PER_CALL = 0.0004
+export const MS_PER_CALL = 0.0004
 /** Below this a batch is done before a pool would have started. */
 const INLINE_MS = 30
 /** Least work per message: a message costs some 40 µs. */
@@ -28,6 +28,8 @@ export interface BatchOptions {
   variants: readonly { alpha: number | undefined; replication: number }[]
   scales: Float64Array
   workers: number | undefined
+  /** Size of the pool, where several batches share it; default: what this batch can use. */
+  threads?: number
   signal: AbortSignal | undefined
   onProgress: ((progress: Progress) => void) | undefined
   outputs?: NativeOutputs
@@ -82,7 +84,7 @@ export async function runBatch(prepared: Prepared, options: BatchOptions): Promi
   const log =
     workers === 0
       ? await inline(prepared, chunk, signal, report, fail)
-      : await onPool(chunk, workers, runMs, signal, report, fail)
+      : await onPool(chunk, workers, options.threads, runMs, signal, report, fail)
   return {
     workers: Math.min(workers, runs),
     log,
@@ -132,6 +134,7 @@ async function inline(
 async function onPool(
   whole: Chunk,
   workers: number,
+  threads: number | undefined,
   runMs: number,
   signal: AbortSignal | undefined,
   report: Report,
@@ -139,7 +142,7 @@ async function onPool(
 ): Promise<Uint8Array | undefined> {
   const parts = split(whole.variants, workers, runMs)
   const controls = parts.map(() => sharedInts(2))
-  const pool = await leasePool(Math.min(workers, parts.length))
+  const pool = await leasePool(threads ?? Math.min(workers, parts.length))
   const timer = setInterval(() => report(controls), PROGRESS_MS)
   // What runs stops at its next look at its control; what has not started finds it set.
   const stop = () => {

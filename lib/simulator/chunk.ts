@@ -68,7 +68,7 @@ export const THROWN = -1
 /** The status of a run that its `control` asked to stop (`native/base/status.h`). */
 export const CANCELLED = 21
 
-/** Numbers kept of every run, in row order. */
+/** Numbers kept of every run, in row order; NaN = not measured. */
 export const COLUMNS = [
   'workflows',
   'completed',
@@ -92,6 +92,12 @@ export const COLUMNS = [
   'cacheSharedTokens',
   'cacheFoundTokens',
   'cacheLoadedTokens',
+  'sloScale99',
+  'prefillUtilisation',
+  'decodeUtilisation',
+  'decodeKvPeak',
+  'planP50Us',
+  'planP99Us',
 ] as const
 
 export type Column = (typeof COLUMNS)[number]
@@ -158,7 +164,8 @@ function tryVariant(native: NativeAddon, cache: Cache, chunk: Chunk, variant: Va
   }
   answer.status = result.status
   if (result.placementFailure !== undefined) answer.placementFailure = result.placementFailure
-  for (const [column, name] of COLUMNS.entries()) rows[row * COLUMNS.length + column] = result[name]
+  for (const [column, name] of COLUMNS.entries())
+    rows[row * COLUMNS.length + column] = result[name] ?? Number.NaN
   Atomics.add(finished, 0, 1)
   return answer
 }

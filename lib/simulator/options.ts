@@ -1,6 +1,6 @@
 import type { ClusterConfig } from '../cluster/config.ts'
 import type { EngineMode } from '../cluster/modes.ts'
-import type { Arrivals, Binding, Feedback, Knowledge, RateStep } from '../native.ts'
+import type { Arrivals, Binding, Feedback, Knowledge, PairOptions, RateStep, SloBase } from '../native.ts'
 import type { PlacementFunction } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { Policy } from './policies.ts'
@@ -19,14 +19,17 @@ export interface Progress {
 export interface RunOptions {
   /** A table in memory, the path of a trace file, or what gives a table: called when the options are known to be right. */
   trace: TraceTable | string | (() => Promise<TraceTable>)
-  /** A preset's name (`hexgen-hetero-1`, `hexgen-hetero-2`, `hexgen-homo`), the path of a JSON file, or its content. */
+  /** A preset's name (`clusterPresets`), the path of a JSON file, or its content. */
   cluster: string | ClusterConfig
-  /** A preset (`vllm`, `hexgen-flow`, `laxity`) or the parts; `order`, `placement` and `binding` override it. */
+  /**
+   * A preset (`vllm`, `hexgen-flow`, `laxity`; on prefill-decode clusters `hexagent`, `laxity`) or the parts; `order`,
+   * `placement` and `binding` override it.
+   */
   policy?: string | (Pick<Policy, 'order' | 'placement'> & { binding?: Binding | undefined }) | undefined
-  /** Default `urgency`. */
+  /** Default `urgency`; on prefill-decode clusters `ratio`. */
   order?: string | undefined
   /**
-   * Default `workload-balanced`. A function is called for every call to place, in this thread: the run then uses no
+   * Default `workload-balanced`; on prefill-decode clusters `earliest-finish`. A function (unified clusters) is called for every call to place, in this thread: the run then uses no
    * worker, whatever `workers` says. Its failure is ERR_LAXITY_PLACEMENT.
    */
   placement?: string | PlacementFunction | undefined
@@ -69,8 +72,11 @@ export interface RunOptions {
   rate?: number | undefined
   /** Deadline = arrival + sloScale × base; default 5. */
   sloScale?: number | undefined
-  /** Default `template` where the trace ships one, else `exclusive`. */
-  sloBase?: 'template' | 'exclusive' | undefined
+  /**
+   * What SLO scales multiply: the template's time, each workflow's exclusive time, or its final horizon (alone on the
+   * idle cluster). Default `horizon` on prefill-decode clusters, else `template` where the trace ships one, else `exclusive`.
+   */
+  sloBase?: SloBase | undefined
   /** Default 1. */
   seed?: number | undefined
   /** Permutes ties between equal instances; 0 (default) keeps their order. */
@@ -110,6 +116,20 @@ export interface RunOptions {
   model?: string | undefined
   gpu?: string | undefined
   tp?: number | undefined
+  /** Prefill-decode clusters: when a call asks for room on its decode instance, at its lease (default `early`) or first token. */
+  reserve?: PairOptions['reserve'] | undefined
+  /** Prefill-decode: KV waits for that room where it was computed (default `none`), or beside the decode instance. */
+  staging?: PairOptions['staging'] | undefined
+  /** Prefill-decode: who gives that room, the scheduler in the policy's order (default), or the engine, first come first served. */
+  decodeAdmission?: PairOptions['decodeAdmission'] | undefined
+  /** Prefill-decode: whether transfers that share an end slow each other down; default `contended`. */
+  links?: PairOptions['links'] | undefined
+  /** Prefill-decode: calls behind one that finds no room may go first; default false. */
+  backfill?: boolean | undefined
+  /** Prefill-decode: the decode instance is chosen again at the first token; default false. */
+  lateDecode?: boolean | undefined
+  /** Prefill-decode: share of the KV that has moved when the prefill ends, 0 (default) to 1. */
+  overlap?: number | undefined
 }
 
 export interface SimulateOptions extends RunOptions {
@@ -164,6 +184,13 @@ const RUN_KEYS = [
   'model',
   'gpu',
   'tp',
+  'reserve',
+  'staging',
+  'decodeAdmission',
+  'links',
+  'backfill',
+  'lateDecode',
+  'overlap',
 ] as const satisfies readonly (keyof RunOptions)[]
 
 export const SIMULATE_KEYS: readonly string[] = [

@@ -39,6 +39,8 @@ export async function leasePool(size: number): Promise<PoolLease> {
     const pool = new Piscina({ filename, minThreads: 0, maxThreads: size, idleTimeout: IDLE_MS })
     // A death between two batches is nobody's error: the pool starts another thread.
     pool.on('error', () => {})
+    // One for every batch under way.
+    pool.setMaxListeners(0)
     shared = { size, pool, users: 0, retired: false }
     pools.set(size, shared)
   }

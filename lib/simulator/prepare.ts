@@ -3,7 +3,7 @@ import type { ClusterConfig } from '../cluster/config.ts'
 import { loadCluster } from '../cluster/load.ts'
 import { type EngineMode, modeFields } from '../cluster/modes.ts'
 import type { LatencyOverrides } from '../cluster/overrides.ts'
-import type { ResolvedCluster } from '../cluster/resolve.ts'
+import { isPaired, type ResolvedCluster } from '../cluster/resolve.ts'
 import { LaxityError } from '../errors.ts'
 import type { NativeAddon, NativeCluster, NativeRun } from '../native.ts'
 import { guardPlacement } from '../scheduler/placement.ts'
@@ -11,6 +11,8 @@ import type { TraceTable } from '../traces/table.ts'
 import type { RunOptions } from './options.ts'
 import { addStepProblem } from './read-arrivals.ts'
 import { type CheckedOptions, NOT_COMPAT } from './read-options.ts'
+import { checkPairOptions } from './read-pairs.ts'
+import { type CheckedPolicy, type ClusterKind, readPolicy } from './read-policy.ts'
 import { assignTenants } from './read-tenants.ts'
 import { abortedError } from './status.ts'
 import type { TenantName } from './tenants.ts'
@@ -41,6 +43,9 @@ export async function prepare(
 ): Promise<Prepared> {
   const { problems } = reader
   const cluster = await readCluster(reader)
+  const kind = kindOf(cluster)
+  const policy = readPolicy(reader, native, kind, checked.compat)
+  if (kind !== 'unknown') checkPairOptions(reader, checked.pairs, kind === 'paired')
   const source = readSource(reader)
   problems.throwIfAny()
   if (checked.signal?.aborted) throw abortedError(checked.signal)
@@ -50,12 +55,12 @@ export async function prepare(
     throw new LaxityError('ERR_LAXITY_EMPTY', 'The trace has no calls', table.source)
   }
   const { trace, tenants, scales } = assignTenants(reader, checked.tenants, table, checked.sloScale)
-  const run = completeRun(reader, checked, trace)
+  const run = completeRun(reader, checked, policy, kind, trace)
   if (scales !== undefined) run.tenantScales = scales
   let nativeCluster: NativeCluster | undefined
   try {
     nativeCluster = bindCluster(cluster!, trace)
-    overrideModes(reader, checked, nativeCluster)
+    if (kind === 'unified') overrideModes(reader, checked, nativeCluster)
     if (checked.prefixCache !== undefined) setPrefixCaches(nativeCluster, checked.prefixCache)
     if (checked.compat !== 'none' && nativeCluster.instances.some(({ prefixCache }) => prefixCache))
       reader.add(`${NOT_COMPAT} prefix caches: set \`prefixCache\` to 0`, 'compat')
@@ -142,12 +147,23 @@ async function readTable(source: Source, signal: AbortSignal | undefined): Promi
   return readTrace(source, signal === undefined ? {} : { signal })
 }
 
-function completeRun(reader: OptionReader, checked: CheckedOptions, trace: TraceTable): NativeRun {
+export function kindOf(cluster: ResolvedCluster | undefined): ClusterKind {
+  if (cluster === undefined) return 'unknown'
+  return isPaired(cluster) ? 'paired' : 'unified'
+}
+
+function completeRun(
+  reader: OptionReader,
+  checked: CheckedOptions,
+  { policy, placementFunction }: CheckedPolicy,
+  kind: ClusterKind,
+  trace: TraceTable,
+): NativeRun {
   const template = trace.template !== undefined && trace.template.length > 0
   const recorded = trace.columns.arrivalMs !== undefined
-  const { policy, rate } = checked
+  const { rate } = checked
   const knowledge = checked.knowledge ?? (template ? 'template' : 'online')
-  const sloBase = checked.sloBase ?? (template ? 'template' : 'exclusive')
+  const sloBase = checked.sloBase ?? (kind === 'paired' ? 'horizon' : template ? 'template' : 'exclusive')
   const arrivals = checked.arrivals ?? (recorded && rate === undefined ? 'trace' : 'poisson')
   if (knowledge === 'template' && !template) {
     reader.add('`knowledge` "template" needs a trace that ships a stage template', 'knowledge')
@@ -168,7 +184,6 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
   if (arrivals === 'trace' && checked.arrivals === undefined && checked.shape.rateStep !== undefined) {
     addStepProblem(reader)
   }
-  const { placementFunction } = checked
   return {
     ...policy,
     ...(placementFunction && { placement: guardPlacement(placementFunction) }),
@@ -188,13 +203,15 @@ function completeRun(reader: OptionReader, checked: CheckedOptions, trace: Trace
     compat: checked.compat,
     laws: checked.laws,
     ...checked.shape,
+    ...(kind === 'paired' && { pairs: checked.pairs.options }),
     ...(checked.error && { error: { ...checked.error.native, seed: checked.seed } }),
   }
 }
 
-/** The first tier of every instance; the slower ones stay. */
+/** The first tier of every instance that prefills; the slower ones stay. */
 function setPrefixCaches({ instances }: NativeCluster, tokens: number): void {
   for (const instance of instances) {
+    if (instance.role === 'decode') continue
     const slower = instance.prefixCache?.slice(1) ?? []
     if (tokens === 0) delete instance.prefixCache
     else instance.prefixCache = [{ tokens, msPerToken: 0 }, ...slower]
@@ -202,7 +219,7 @@ function setPrefixCaches({ instances }: NativeCluster, tokens: number): void {
 }
 
 /** The shape only: the core checks every row. */
-function isTable(value: unknown): value is TraceTable {
+export function isTable(value: unknown): value is TraceTable {
   if (typeof value !== 'object' || value === null) return false
   const { columns, workflows, calls, source, stages, models } = value as Partial<TraceTable>
   if (typeof columns !== 'object' || columns === null) return false

@@ -17,6 +17,8 @@ export interface Metrics {
   p99Ms: number
   /** Smallest SLO scale that 95 % of the workflows meet. */
   sloScale95: number
+  /** The same for 99 %. */
+  sloScale99: number
   /** Completed workflows per second of makespan. */
   throughputPerS: number
   /** First arrival to last finish. */
@@ -55,6 +57,15 @@ export interface CacheCounts {
   hitRate: number
 }
 
+/** How the two pools of a prefill-decode cluster were used. */
+export interface PairUse {
+  /** Busy share of the makespan, mean over the instances of the role. */
+  prefillUtilisation: number
+  decodeUtilisation: number
+  /** Largest share of a decode instance's KV that was in use. */
+  decodeKvPeak: number
+}
+
 export interface WorkflowRow {
   index: number
   id: string
@@ -80,6 +91,12 @@ export interface CallRow {
   leasedMs: number
   firstTokenMs: number
   finishedMs: number
+  /** On prefill-decode clusters, where `instance` is the one that prefills: the one that decodes; 65535 = none. */
+  decodeInstance?: number
+  /** The KV begins to move, has moved, and the call joins a batch; NaN where it did not happen. */
+  transferStartMs?: number
+  transferredMs?: number
+  decodeMs?: number
 }
 
 /** [calls] each, by trace row; times in ms of simulated time. */
@@ -89,6 +106,15 @@ export interface CallColumns {
   leasedMs: Float64Array
   firstTokenMs: Float64Array
   finishedMs: Float64Array
+  /** On prefill-decode clusters. */
+  pairs?: PairColumns
+}
+
+export interface PairColumns {
+  decodeInstance: Uint16Array
+  transferStartMs: Float64Array
+  transferredMs: Float64Array
+  decodeMs: Float64Array
 }
 
 /** The configuration a log was recorded under. */
@@ -111,6 +137,8 @@ export interface SimulationData {
   counts: Counts
   /** Undefined where no instance has a prefix cache. */
   cache: CacheCounts | undefined
+  /** Undefined on unified clusters. */
+  pairs: PairUse | undefined
   /** The prediction errors as text; undefined without. */
   error: string | undefined
   /** [workflows] */
@@ -142,6 +170,8 @@ export class SimulationResult {
   readonly counts: Counts
   /** Undefined where no instance has a prefix cache. */
   readonly cache: CacheCounts | undefined
+  /** Undefined on unified clusters. */
+  readonly pairs: PairUse | undefined
   /** The prediction errors as text; undefined without. */
   readonly error: string | undefined
   readonly latencyMs: Float64Array
@@ -170,6 +200,7 @@ export class SimulationResult {
     this.metrics = data.metrics
     this.counts = data.counts
     this.cache = data.cache
+    this.pairs = data.pairs
     this.error = data.error
     this.latencyMs = data.latencyMs
     this.baseMs = data.baseMs
@@ -225,6 +256,7 @@ export class SimulationResult {
         leasedMs: columns.leasedMs[index]!,
         firstTokenMs: columns.firstTokenMs[index]!,
         finishedMs: columns.finishedMs[index]!,
+        ...(columns.pairs && pairRow(columns.pairs, index)),
       }
     })
   }
@@ -247,5 +279,14 @@ export class SimulationResult {
   #perCall(what: string): CallColumns {
     if (this.perCall !== undefined) return this.perCall
     throw new LaxityError('ERR_LAXITY_OPTION', `${what} needs a simulation with \`perCall\`: true`, 'perCall')
+  }
+}
+
+function pairRow(columns: PairColumns, index: number) {
+  return {
+    decodeInstance: columns.decodeInstance[index]!,
+    transferStartMs: columns.transferStartMs[index]!,
+    transferredMs: columns.transferredMs[index]!,
+    decodeMs: columns.decodeMs[index]!,
   }
 }

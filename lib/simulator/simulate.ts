@@ -33,7 +33,7 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
   const started = performance.now()
   const native = await loadNative()
   const reader = new OptionReader(options, SIMULATE_KEYS)
-  const checked = readOptions(reader, native)
+  const checked = readOptions(reader, native.parameters)
   const alpha = reader.number('alpha', DEFAULT_ALPHA, 'a number from 0 to 1', isAlpha)
   const replication = reader.whole('replication', 0, 0, 2 ** 31)
   const perCall = reader.boolean('perCall')
@@ -46,8 +46,10 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
     baseMs: doubles(trace.workflows),
     arrivalMs: doubles(trace.workflows),
   }
-  const callColumns = perCall ? perCallColumns(trace) : undefined
-  const outputs: NativeOutputs = { ...columns, ...callColumns }
+  const paired = run.pairs !== undefined
+  const callColumns = perCall ? perCallColumns(trace, paired) : undefined
+  const { pairs: pairColumns, ...common } = callColumns ?? {}
+  const outputs: NativeOutputs = { ...columns, ...common, ...pairColumns }
   const { workers, signal, onProgress } = checked
   const batch = await runBatch(prepared, {
     variants: [{ alpha, replication }],
@@ -79,6 +81,7 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
       p95Ms: value('p95Ms'),
       p99Ms: value('p99Ms'),
       sloScale95: value('sloScale95'),
+      sloScale99: value('sloScale99'),
       throughputPerS: value('throughputPerS'),
       makespanMs: value('makespanMs'),
     },
@@ -93,6 +96,13 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
     },
     cache: prepared.nativeCluster.instances.some(({ prefixCache }) => prefixCache)
       ? cacheCounts(value)
+      : undefined,
+    pairs: paired
+      ? {
+          prefillUtilisation: value('prefillUtilisation'),
+          decodeUtilisation: value('decodeUtilisation'),
+          decodeKvPeak: value('decodeKvPeak'),
+        }
       : undefined,
     error: checked.error?.text,
     ...columns,
@@ -131,13 +141,21 @@ function cacheCounts(value: (name: Column) => number): CacheCounts {
   }
 }
 
-function perCallColumns({ calls }: TraceTable): CallColumns {
+function perCallColumns({ calls }: TraceTable, paired: boolean): CallColumns {
   return {
     instance: new Uint16Array(new SharedArrayBuffer(2 * calls)),
     readyMs: doubles(calls),
     leasedMs: doubles(calls),
     firstTokenMs: doubles(calls),
     finishedMs: doubles(calls),
+    ...(paired && {
+      pairs: {
+        decodeInstance: new Uint16Array(new SharedArrayBuffer(2 * calls)),
+        transferStartMs: doubles(calls),
+        transferredMs: doubles(calls),
+        decodeMs: doubles(calls),
+      },
+    }),
   }
 }
 

@@ -116,7 +116,7 @@ const MOST_RUNS = 1_000_000
 export async function sweep(options: SweepOptions): Promise<SweepResult> {
   const native = await loadNative()
   const reader = new OptionReader(options, SWEEP_KEYS)
-  const checked = readOptions(reader, native)
+  const checked = readOptions(reader, native.parameters)
   const alphas = readAlphas(reader)
   const asked = reader.whole('replications', undefined, 1, MOST_REPLICATIONS)
   const objective = readObjective(reader)

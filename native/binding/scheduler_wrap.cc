@@ -60,7 +60,7 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   const Napi::Object given = info[0].As<Napi::Object>();
   RunOptions policy;
   ClusterSpec cluster;
-  static constexpr const char* kBases[] = {"template", "exclusive"};
+  static constexpr const char* kBases[] = {"template", "exclusive", "horizon"};
   int base = 1;  // a caller's own deadlines
   if (!readPolicy(given, &policy, &function_) || !readLatencies(given, &cluster.latencies) ||
       !readTemplates(given, &cluster.templates) ||

@@ -131,7 +131,7 @@ describe('bad input on the command line', () => {
     [['simulate', 'chess:1:2', '--rate', 'fast'], /`--rate`, got "fast" \(string\)/],
     [
       ['tune', 'chess:1:2', '--order', 'urgenci', '--rate', '-1'],
-      /2 problems: .*did you mean "urgency".*`--rate`/,
+      /2 problems: .*`--rate`.*did you mean "urgency"/,
     ],
     [['tune', 'chess:1:2', '--arrivals', 'trace'], /needs a trace that records arrivals/],
     [['simulate', 'chess:1:2', '--chunk-tokens', '5'], /`--chunk-tokens` needs engine mode "chunked"/],

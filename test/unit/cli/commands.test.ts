@@ -24,7 +24,7 @@ describe('the command line', () => {
   after(() => rmSync(folder, { recursive: true }))
 
   it('has help with examples for every command', async () => {
-    const commands = ['tune', 'simulate', 'convert', 'replay', 'demo', 'estimate', 'calibrate']
+    const commands = ['tune', 'simulate', 'compare', 'convert', 'replay', 'demo', 'estimate', 'calibrate']
     const outcomes = await Promise.all(commands.map((command) => laxity(command, '--help')))
     for (const [i, { status, stdout, stderr }] of outcomes.entries()) {
       assert.equal(status, 0)
@@ -40,7 +40,7 @@ describe('the command line', () => {
   })
 
   it('names every order and placement in the help of what runs them', async () => {
-    for (const command of ['tune', 'simulate']) {
+    for (const command of ['tune', 'simulate', 'compare']) {
       const { stdout } = await laxity(command, '--help')
       assert.ok(stdout.includes(`\nOrders: ${native.orders.join(', ')}\n`), stdout)
       assert.ok(stdout.includes(`\nPlacements: ${native.placements.join(', ')}\n`), stdout)

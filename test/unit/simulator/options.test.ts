@@ -1,25 +1,31 @@
 import assert from 'node:assert/strict'
 import { LaxityError } from '../../../lib/errors.ts'
 import { SIMULATE_KEYS } from '../../../lib/simulator/options.ts'
+import type { Policy } from '../../../lib/simulator/policies.ts'
 import { type CheckedOptions, readOptions } from '../../../lib/simulator/read-options.ts'
+import { checkPairOptions } from '../../../lib/simulator/read-pairs.ts'
+import { type ClusterKind, readPolicy } from '../../../lib/simulator/read-policy.ts'
 import { OptionReader } from '../../../lib/simulator/validate.ts'
 
 const registry = {
   orders: ['fcfs', 'urgency', 'ratio'],
   placements: ['round-robin', 'workload-balanced', 'global-queue', 'eftxp'],
+  pairPlacements: ['earliest-finish', 'least-loaded', 'round-robin'],
   parameters: ['alpha', 'beta', 'gamma'],
 }
 
-function read(options: unknown): CheckedOptions {
+function read(options: unknown, kind: ClusterKind = 'unified'): CheckedOptions & { policy: Policy } {
   const reader = new OptionReader(options, SIMULATE_KEYS)
-  const checked = readOptions(reader, registry)
+  const checked = readOptions(reader, registry.parameters)
+  const { policy } = readPolicy(reader, registry, kind, checked.compat)
+  if (kind !== 'unknown') checkPairOptions(reader, checked.pairs, kind === 'paired')
   reader.problems.throwIfAny()
-  return checked
+  return { ...checked, policy }
 }
 
-function failure(options: unknown): LaxityError {
+function failure(options: unknown, kind: ClusterKind = 'unified'): LaxityError {
   try {
-    read(options)
+    read(options, kind)
   } catch (error) {
     assert(error instanceof LaxityError)
     return error
@@ -118,6 +124,65 @@ describe('options of a run', () => {
       assert.match(error.message, message)
     })
   }
+
+  describe('on prefill-decode clusters', () => {
+    const hexagent = { order: 'ratio', placement: 'earliest-finish', binding: 'at-credit', migrate: false }
+
+    it('defaults to HexAGenT, and `laxity` is another policy there', () => {
+      assert.deepEqual(read({}, 'paired').policy, hexagent)
+      assert.deepEqual(read({ policy: 'hexagent' }, 'paired').policy, hexagent)
+      assert.deepEqual(read({ policy: 'laxity' }, 'paired').policy, hexagent)
+      const baseline = { order: 'fcfs', placement: 'least-loaded', binding: 'at-reveal', migrate: false }
+      assert.deepEqual(
+        read({ policy: { order: 'fcfs', placement: 'least-loaded' } }, 'paired').policy,
+        baseline,
+      )
+      assert.deepEqual(read({ order: 'fcfs', placement: 'least-loaded' }, 'paired').policy, baseline)
+    })
+
+    it('has the defaults of the contract', () => {
+      assert.deepEqual(read({}, 'paired').pairs.options, {
+        reserve: 'early',
+        staging: 'none',
+        decodeAdmission: 'scheduler',
+        links: 'contended',
+        backfill: false,
+        lateDecode: false,
+        overlap: 0,
+      })
+    })
+
+    const refused: [options: object, kind: ClusterKind, message: RegExp][] = [
+      [{ placement: 'eftxp' }, 'paired', /"eftxp" is for unified clusters \(known: earliest-finish, least-l/],
+      [{ policy: { order: 'fcfs', placement: 'eftxp' } }, 'paired', /policy\.placement: .*is for unified/],
+      [
+        { placement: 'least-loadd' },
+        'paired',
+        /Unknown placement "least-loadd"; did you mean "least-loaded"/,
+      ],
+      [{ placement: () => 0 }, 'paired', /`placement` must be a name on a prefill-decode cluster/],
+      [{ policy: 'vllm' }, 'paired', /Policy "vllm" is for unified clusters/],
+      [{ policy: 'hexagent' }, 'unified', /Policy "hexagent" needs a prefill-decode cluster/],
+      [{ placement: 'least-loaded' }, 'unified', /"least-loaded" needs a prefill-decode cluster/],
+      [{ links: 'free', overlap: 0.5 }, 'unified', /2 problems: `links` needs a pre.*`overlap` needs a pre/],
+      [{ links: 'fre' }, 'paired', /Unknown links "fre"; did you mean "free"\?/],
+      [{ overlap: 1.5 }, 'paired', /Expected a number from 0 to 1 for `overlap`, got 1\.5/],
+      [{ backfill: 'yes' }, 'paired', /Expected true or false for `backfill`/],
+      [{ staging: 'unlimited', reserve: 'late' }, 'paired', /`reserve` has no meaning with staging/],
+      [{ mode: 'chunked' }, 'paired', /`mode` is for unified clusters/],
+      [{ migrate: true }, 'paired', /`migrate` is for unified clusters/],
+      [{ compat: 'hexgen' }, 'paired', /`compat` reproduces a simulator of unified clusters/],
+    ]
+    for (const [options, kind, message] of refused) {
+      it(`refuses ${JSON.stringify(options)} where the cluster is ${kind}`, () =>
+        assert.match(failure(options, kind).message, message))
+    }
+
+    it('reports names that no cluster knows where the cluster itself is wrong', () => {
+      assert.match(failure({ placement: 'zzz' }, 'unknown').message, /Unknown placement "zzz" \(known: round/)
+      assert.equal(read({ placement: 'least-loaded' }, 'unknown').policy.placement, 'least-loaded')
+    })
+  })
 
   it('reports all problems at once', () => {
     const error = failure({ rate: -1, seed: 0.5, order: 'x', typo: 1 })

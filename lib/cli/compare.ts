@@ -1,0 +1,81 @@
+import { type CompareResult, compare } from '../compare/compare.ts'
+import { COMMON, type CompareOptions } from '../compare/options.ts'
+import { LaxityError } from '../errors.ts'
+import type { Context } from './context.ts'
+import { progressBar } from './progress.ts'
+
+/** What commander hands over: text, not yet checked. Repeatable flags are lists. */
+export interface CompareFlags extends Record<(typeof COMMON)[number], unknown> {
+  workload?: string[]
+  cluster?: string[]
+  model?: string[]
+  load?: string[]
+  policy?: string[]
+  workflows?: unknown
+  seeds?: unknown
+  knowledge?: string[]
+  feedback?: string[]
+  links?: string[]
+  reserve?: string[]
+  decodeAdmission?: string[]
+  staging?: string[]
+  context?: string[]
+  paper?: boolean
+  parameter?: Record<string, unknown>
+  workers?: unknown
+  json?: boolean
+  csv?: boolean
+}
+
+/** Flags that are options of the API under the same name. */
+const SAME = [
+  ...COMMON,
+  'workload',
+  'cluster',
+  'model',
+  'load',
+  'policy',
+  'workflows',
+  'seeds',
+  'knowledge',
+  'feedback',
+  'links',
+  'reserve',
+  'decodeAdmission',
+  'staging',
+  'context',
+  'paper',
+  'workers',
+] as const satisfies readonly (keyof CompareFlags & keyof CompareOptions)[]
+
+export async function compareCommand(flags: CompareFlags, context: Context): Promise<void> {
+  if (flags.json && flags.csv) {
+    throw new LaxityError('ERR_LAXITY_OPTION', '`csv` and `json` exclude each other', 'csv')
+  }
+  const options = Object.fromEntries(SAME.map((name) => [name, flags[name]]))
+  if (flags.parameter !== undefined) options.parameters = flags.parameter
+  const bar = progressBar()
+  let result: CompareResult
+  try {
+    // The API checks what it is given.
+    result = await compare({
+      ...(options as unknown as CompareOptions),
+      signal: context.signal,
+      onProgress: bar.update,
+    })
+  } finally {
+    bar.stop()
+  }
+  await context.print(await output(result, flags))
+}
+
+async function output(result: CompareResult, flags: CompareFlags): Promise<string> {
+  if (flags.json) return compareJson(result)
+  if (flags.csv) return (await import('../compare/csv.ts')).compareCsv(result.rows)
+  return (await import('../report/compare-report.ts')).compareReport(result)
+}
+
+/** The document of `compare --json`; numbers that are not finite become null. */
+export function compareJson({ rows, saturation, timing }: CompareResult): string {
+  return `${JSON.stringify({ command: 'compare', rows, saturation, timing })}\n`
+}

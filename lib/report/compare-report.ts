@@ -1,0 +1,108 @@
+import type { CompareResult } from '../compare/compare.ts'
+import type { Ratio } from '../compare/intervals.ts'
+import type { CompareRow } from '../compare/rows.ts'
+import { table } from './table.ts'
+import { count, duration, percent, significant } from './units.ts'
+
+/** A comparison for people: a table for every setting, the first policy on top, and what the numbers are. */
+export function compareReport(result: CompareResult): string {
+  const settings = new Map<string, CompareRow[]>()
+  for (const row of result.rows) {
+    const heading = headingOf(row)
+    settings.set(heading, [...(settings.get(heading) ?? []), row])
+  }
+  const parts = [...settings].map(([heading, rows]) => `${heading}\n\n${settingTable(rows)}`)
+  parts.push(footer(result))
+  return `${parts.join('\n\n')}\n`
+}
+
+/** What was assumed: rows are comparable only where this agrees. */
+function headingOf(row: CompareRow): string {
+  const { workload, context, cluster, model, load, ratePerS, knowledge, feedback, error } = row
+  const what = [
+    `${workload}${context === null ? '' : ` (${context} ${context === 'new' ? 'tokens' : 'context'})`}`,
+    `on ${cluster}${model === null ? '' : `, ${model}`}:`,
+    `load ${load} = ${significant(ratePerS)} workflows/s,`,
+    `${count(row.workflows)} workflows × ${row.seeds} seed${row.seeds > 1 ? 's' : ''}`,
+  ].join(' ')
+  const how = [`knowledge ${knowledge}`, `feedback ${feedback}`, `base ${row.sloBase}`]
+  if (row.links !== null) how.push(`links ${row.links}`, `staging ${row.staging}`)
+  if (row.reserve !== null) how.push(`reserve ${row.reserve}`)
+  if (row.decodeAdmission !== null) how.push(`decode admission ${row.decodeAdmission}`)
+  if (error !== null) how.push(`errors ${error}`)
+  return `${what}\n${how.join(', ')}`
+}
+
+function settingTable(rows: readonly CompareRow[]): string {
+  const paired = rows[0]!.links !== null
+  const planned = rows.some(({ planUs }) => planUs.p50 !== null)
+  const evicted = rows.some(({ evictions }) => evictions > 0)
+  const incomplete = rows.some(({ completed, workflows }) => completed < workflows)
+  const columns: [head: string, cell: (row: CompareRow) => string][] = [
+    ['policy', (row) => row.policy],
+    ['Req95', (row) => significant(row.req95)],
+    ['vs first', (row) => change(row.versusFirst?.req95)],
+    ['Req99', (row) => significant(row.req99)],
+    ['vs first', (row) => change(row.versusFirst?.req99)],
+    ['mean', (row) => duration(row.meanMs)],
+    ['P95', (row) => duration(row.p95Ms)],
+    ['P99', (row) => duration(row.p99Ms)],
+    ['workflows/s', (row) => significant(row.throughputPerS)],
+  ]
+  if (paired) {
+    columns.push(['prefill busy', (row) => share(row.prefillUtilisation)])
+    columns.push(['decode busy', (row) => share(row.decodeUtilisation)])
+    columns.push(['KV peak', (row) => share(row.kvPeak)])
+  }
+  if (incomplete)
+    columns.push(['completed', (row) => percent(row.workflows === 0 ? 0 : row.completed / row.workflows)])
+  if (evicted) columns.push(['evictions', (row) => count(row.evictions)])
+  if (planned) {
+    columns.push(['plan P50', (row) => plan(row.planUs.p50)])
+    columns.push(['plan P99', (row) => plan(row.planUs.p99)])
+  }
+  return table(
+    columns.map(([head]) => head),
+    rows.map((row) => columns.map(([, cell]) => cell(row))),
+  )
+}
+
+/** `−12.3 % (−15.0 … −9.5)`. */
+function change(ratio: Ratio | null | undefined): string {
+  if (ratio === undefined) return ''
+  if (ratio === null) return '–'
+  const { low, high } = ratio
+  if (low === null || high === null) return `${signed(ratio.ratio)} %`
+  return `${signed(ratio.ratio)} % (${signed(low)} … ${signed(high)})`
+}
+
+function signed(ratio: number): string {
+  const value = (100 * (ratio - 1)).toFixed(1)
+  if (Number(value) === 0) return '0.0'
+  return value.startsWith('-') ? `−${value.slice(1)}` : `+${value}`
+}
+
+function share(value: number | null): string {
+  return value === null ? '' : percent(value)
+}
+
+function plan(us: number | null): string {
+  return us === null ? '' : duration(us / 1000)
+}
+
+function footer({ timing, rows }: CompareResult): string {
+  const { runs, simulatedCalls, cpuMs, wallMs } = timing
+  const lines = [
+    'Req95, Req99: the scale of the base that 95 and 99 % of the workflows meet (upper empirical quantiles). Means over the seeds.',
+  ]
+  if (rows.some(({ versusFirst }) => versusFirst !== null)) {
+    lines.push(
+      'vs first: geometric mean over the seeds of the ratio to the first policy on the same workflows and arrivals, less 1;',
+      'in brackets its 95 % interval (Student-t, paired differences of logarithms).',
+    )
+  }
+  lines.push(
+    `${count(runs)} runs, ${count(simulatedCalls)} calls in ${duration(wallMs)} (${duration(cpuMs)} of simulation).`,
+  )
+  return lines.join('\n')
+}
