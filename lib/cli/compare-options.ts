@@ -10,7 +10,7 @@ export function addCompareFlags(command: Command, numeric: (text: string) => unk
   several('--load <n>', 'arrivals in parts of what the cluster sustains (default: 0.9)')
   several(
     '--policy <name>',
-    'preset or order/placement[/binding]; the first is the one compared with (default: hexagent and workflow-fcfs/least-loaded; on unified clusters laxity, hexgen-flow and vllm)',
+    'preset or ORDER/PLACEMENT[/BINDING]; the first is the one compared with (default: hexagent and workflow-fcfs × least-loaded; on unified clusters laxity, hexgen-flow and vllm)',
   )
   several('--knowledge <kind>', 'online, template, declared or oracle (default: online)')
   several('--feedback <kind>', 'boundary or lease (default: boundary)')
