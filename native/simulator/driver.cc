@@ -107,6 +107,11 @@ Status Driver::start() {
   }
   if (paired_) pairStart();
   priceSlo();
+  if (options_.remaining.on) {
+    const Cluster& truth = trueCluster_ != nullptr ? *trueCluster_ : scheduler_.cluster();
+    const PairTerms terms{engineOptions(options_).firstToken, 1, options_.pairs.overlap};
+    remaining_ = std::make_unique<RemainingHint>(trace_, TrueCosts(trace_, truth, terms), options_.remaining);
+  }
   if (caching_) cache_.reset(trace_.columns().workflows, cluster_.prefixCaches);
   if (wrong_) {
     const double overcommit = options_.parameters[Parameter::kOvercommit];
@@ -402,6 +407,7 @@ void Driver::revealCall(std::uint32_t index, std::uint32_t row, Nanos t, bool ea
   r.predictedHigh = r.predictedTokens;
   if (wrong_) mistakeLengths(truth_.workflow(index).workflow, row);
   if (caching_) hintCached(truth_.workflow(index).workflow, row);
+  if (remaining_ != nullptr) r.remaining = remaining_->of(row);
   event(scheduler_.reveal(t, r, parents_));
 }
 
@@ -621,6 +627,7 @@ Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions
   for (std::uint16_t* column : {outputs.instance, outputs.decodeInstance}) {
     if (column != nullptr) std::fill_n(column, calls, std::uint16_t{0xffff});
   }
+  if (!(options.remaining.sigma >= 0 && options.remaining.sigma <= 10)) return Status::kBadValue;
   if (!(options.pairs.overlap >= 0 && options.pairs.overlap <= 1)) return Status::kBadValue;
   if (options.compat != Compat::kNone) {  // the original knows one mode
     for (const InstanceSpec& spec : cluster.instances) {

@@ -163,7 +163,8 @@ class Driver {
   Arrivals arrivals_;
   PrefixCache cache_;
   bool caching_ = false;  ///< some instance has a prefix cache
-  bool wrong_;            ///< predicted lengths have an error
+  std::unique_ptr<RemainingHint> remaining_;
+  bool wrong_;  ///< predicted lengths have an error
   LengthErrors lengthErrors_;
   std::vector<std::int64_t> mostKv_;  ///< with wrong_, by model: the most one call may need on some instance
   std::int64_t promptTokens_ = 0;     ///< of all prefills that ended; these two for the laws

@@ -7,32 +7,26 @@
 #include <vector>
 
 #include "cluster/cluster.h"
+#include "simulator/true_costs.h"
 #include "workflow/graph.h"
 #include "workflow/horizon.h"
-#include "workflow/pair_estimate.h"
-#include "workload/trace.h"
 
 namespace laxity {
 
 class FinalHorizon {
  public:
   FinalHorizon(const Trace& trace, const Cluster& cluster, const PairTerms& terms)
-      : trace_(trace), cluster_(cluster), terms_(terms) {}
+      : trace_(trace), cluster_(cluster), costs_(trace, cluster, terms) {}
 
-  /// ns; what no instance can serve adds nothing. A call whose only output token comes with its prefill needs
-  /// no transfer.
+  /// ns; what no instance can serve adds nothing.
   Nanos of(std::uint32_t workflow);
 
  private:
-  void estimate(std::uint32_t row);
-
   const Trace& trace_;
   const Cluster& cluster_;
-  PairTerms terms_;
+  TrueCosts costs_;
   Graph graph_;
   Horizons horizons_;
-  std::vector<Estimate> estimates_;
-  std::vector<Nanos> decodeAlone_;
   std::vector<Ref> parents_;
 };
 

@@ -13,6 +13,7 @@
 #include "scheduler/scheduler.h"
 #include "simulator/prediction_error.h"
 #include "simulator/prefix_cache.h"
+#include "simulator/remaining_hint.h"
 #include "workload/arrivals.h"
 #include "workload/trace.h"
 
@@ -65,6 +66,7 @@ struct RunOptions {
   bool timePlans = false;  ///< measure planning (RunResult::planP50Us)
   bool laws = false;       ///< check the conservation laws at every instant
   PredictionError error;
+  RemainingOptions remaining;  ///< declared with every call; its weight is the parameter hintWeight
 };
 
 /// Where to write what; null or empty = not wanted. Times in ms.

@@ -1,0 +1,32 @@
+#include "simulator/remaining_hint.h"
+
+#include <algorithm>
+
+#include "base/math.h"
+#include "base/random.h"
+
+namespace laxity {
+
+RemainingHint::RemainingHint(const Trace& trace, TrueCosts costs, const RemainingOptions& options) {
+  const TraceColumns& c = trace.columns();
+  after_.assign(c.calls, 0);
+  for (std::uint32_t workflow = 0; workflow < c.workflows; ++workflow) {
+    const std::uint32_t first = c.firstCall[workflow];
+    for (std::uint32_t row = c.firstCall[workflow + 1]; row-- > first;) {  // children before their parents
+      const Nanos path = std::min(kMaxTime, costs.gap(row) + costs.least(row) + after_[row]);
+      for (std::uint32_t e = c.parentOffset[row]; e < c.parentOffset[row + 1]; ++e) {
+        Nanos& parent = after_[first + c.parents[e]];
+        parent = std::max(parent, path);
+      }
+    }
+  }
+  if (options.sigma == 0) return;
+  for (std::uint32_t row = 0; row < c.calls; ++row) {
+    Random random(options.seed, row);
+    const double factor = detExp(options.sigma * random.normal());
+    after_[row] = static_cast<Nanos>(
+        std::min(static_cast<double>(kMaxTime), static_cast<double>(after_[row]) * factor));
+  }
+}
+
+}  // namespace laxity
