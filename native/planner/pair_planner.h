@@ -141,9 +141,15 @@ class PairPlanner {
   bool enough() const;
   void greedy();
   void place(std::uint32_t i);
-  /// One call after the other, in the order of `before`. A heap: a plan that stops early has sorted little.
+  /// One call after the other, in the order of `before`. A plan that may stop early sorts no more than it
+  /// uses.
   template <class Before>
   void inSequence(Before&& before) {
+    if (options_.whole) {
+      std::sort(sequence_.begin(), sequence_.end(), before);
+      for (const std::uint32_t i : sequence_) place(i);
+      return;
+    }
     const auto later = [&](std::uint32_t a, std::uint32_t b) { return before(b, a); };
     std::make_heap(sequence_.begin(), sequence_.end(), later);
     for (auto end = sequence_.end(); end != sequence_.begin() && !enough(); --end) {
