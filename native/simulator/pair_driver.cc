@@ -28,6 +28,30 @@ void Driver::dueNow(std::uint32_t m) {
   if (std::find(due_.begin(), due_.end(), m) == due_.end()) due_.push_back(m);
 }
 
+Status Driver::pairInstant(Nanos t) {
+  takeDue(t);
+  pairEvents(t);
+  worldEvents(t);
+  pairDecide(t);
+  while ((!ended_.empty() || pairUnasked(t)) && ok(status_)) {
+    closeAll(t);
+    pairDecide(t);
+  }
+  pairSettle(t);
+  if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) pairWakeTouched(t);
+  if (options_.laws) lawsHold();
+  return status_;
+}
+
+void Driver::pairDecide(Nanos t) {
+  check(scheduler_.place(t));
+  if (!ok(status_)) return;
+  if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) pairBoundaries(t);
+  if (!pairNews(t)) return;
+  if (const auto decisions = scheduler_.decide(t); !decisions.empty()) carryOut(decisions, t);
+  if (scheduler_.placementFailed()) check(Status::kPlacementFailed);
+}
+
 void Driver::pairEvents(Nanos t) {
   const bool transfers = links_.next() == t;
   if (due_.empty() && !transfers) return;
@@ -148,6 +172,8 @@ void Driver::pairJoined(std::uint32_t slot, Nanos t) {
   if (outputs_.decodeMs != nullptr) outputs_.decodeMs[truth_.call(slot).row] = toMs(t);
 }
 
+void Driver::pairEnded(std::uint32_t slot) { pairs_.end(slot); }
+
 void Driver::pairDecision(const Decision& d, Nanos t) {
   const std::uint32_t slot = d.call.slot;
   CallTruth& truth = truth_.call(slot);
@@ -189,8 +215,6 @@ void Driver::pairSettle(Nanos t) {
     if (cluster_.instances[m].role != Role::kDecode) continue;
     for (const std::uint32_t slot : engine.roomGiven()) roomGiven(slot, m, t);
   }
-  if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) pairWakeTouched(t);
-  if (options_.laws) lawsHold();
 }
 
 /// Decode engines whose queue or ledger changed report at a boundary: now, or when they reach it. Of prefill
