@@ -109,6 +109,8 @@ void Pairs::rebuild(const Cluster& cluster, const Graph& graph, Nanos t) {
     clocks_[pair.decode].context += pair.context;
   }
   for (const std::uint32_t m : decodeInstances_) retime(cluster, m, t, 0, 0);
+  slowed_.resize(classes.size());
+  for (std::uint32_t k = 0; k < classes.size(); ++k) slow(cluster, k);
 }
 
 /// The running set of d changes by so many sequences and tokens of context.
@@ -194,25 +196,28 @@ void Pairs::move(const Cluster& cluster, std::uint32_t slot, std::uint32_t prefi
   if (pair.moving == begins) return;
   pair.moving = begins;
   const std::uint32_t by = begins ? 1 : ~std::uint32_t{0};
-  moving_[cluster.at(prefill).hardwareClass] += by;
-  moving_[cluster.at(pair.decode).hardwareClass] += by;
+  for (const std::uint32_t m : {prefill, pair.decode}) {
+    const std::uint32_t k = cluster.at(m).hardwareClass;
+    moving_[k] += by;
+    slow(cluster, k);
+  }
 }
 
 // --- projections
 
-Fine Pairs::slowed(const Cluster& cluster, std::uint32_t hardwareClass) const {
+/// What a token takes through the ends of a class now.
+void Pairs::slow(const Cluster& cluster, std::uint32_t hardwareClass) {
   const HardwareClass& k = cluster.classes()[hardwareClass];
   const Fine alone = k.spec.linkPerToken;
-  if (options.links == Links::kFree || moving_[hardwareClass] == 0) return alone;
-  const std::uint32_t members = std::max(1u, k.present);
-  return alone + static_cast<Fine>(FineSum{alone} * moving_[hardwareClass] / members);
+  const std::uint32_t moving = options.links == Links::kFree ? 0 : moving_[hardwareClass];
+  slowed_[hardwareClass] = alone + static_cast<Fine>(FineSum{alone} * moving / std::max(1u, k.present));
 }
 
 Nanos Pairs::transferNow(const Cluster& cluster, std::uint32_t prefill, std::uint32_t decode,
                          std::uint32_t prompt) const {
   const Instance& p = cluster.at(prefill);
   const Instance& d = cluster.at(decode);
-  const Fine perToken = std::max(slowed(cluster, p.hardwareClass), slowed(cluster, d.hardwareClass));
+  const Fine perToken = std::max(slowed_[p.hardwareClass], slowed_[d.hardwareClass]);
   return linkLatency(p.spec, d.spec) + roundFine(FineSum{perToken} * tokensToMove(prompt, terms.overlap));
 }
 
@@ -343,12 +348,12 @@ void Pairs::removeWaiting(std::uint32_t slot) {
 }
 
 /// The links at their present load, for the planner: whole nanoseconds per token.
-void Pairs::refreshLinks(const Cluster& cluster) {
+void Pairs::refreshLinks() {
   if (linksKnown_ && options.links == Links::kFree) return;
   linksKnown_ = true;
   for (std::uint32_t h = 0; h < prefillClasses_.size(); ++h) {
     for (std::uint32_t g = 0; g < decodeClasses_.size(); ++g) {
-      const Fine perToken = std::max(slowed(cluster, prefillClasses_[h]), slowed(cluster, decodeClasses_[g]));
+      const Fine perToken = std::max(slowed_[prefillClasses_[h]], slowed_[decodeClasses_[g]]);
       waiting_.setLink(h, g, roundFine(perToken));
     }
   }

@@ -150,7 +150,7 @@ class Pairs {
       prefill_.setReady(p, cluster.at(prefillInstances_[p]).ledger.prefillsEnd);
       prefill_.setOpen(p, open(prefillInstances_[p]));
     }
-    refreshLinks(cluster);
+    refreshLinks();
   }
   std::uint32_t open() const { return prefill_.open(); }
   std::span<const PlanEntry> plan(Nanos t, bool projected) {
@@ -184,8 +184,8 @@ class Pairs {
 
   void retime(const Cluster& cluster, std::uint32_t decode, Nanos t, std::int64_t sequences,
               std::int64_t context);
-  void refreshLinks(const Cluster& cluster);
-  Fine slowed(const Cluster& cluster, std::uint32_t hardwareClass) const;
+  void refreshLinks();
+  void slow(const Cluster& cluster, std::uint32_t hardwareClass);
 
   std::size_t stride_ = 0;
   std::vector<PairCall> calls_;
@@ -199,6 +199,7 @@ class Pairs {
   std::vector<std::uint32_t> prefillClasses_;  ///< hardware class by class of the pool
   std::vector<std::uint32_t> decodeClasses_;
   std::vector<DecodeClock> clocks_;    ///< by instance
+  std::vector<Fine> slowed_;           ///< per token at the present load, by hardware class
   std::vector<std::uint32_t> moving_;  ///< transfers under way, by hardware class
 
   PrefillPool prefill_;

@@ -155,34 +155,16 @@ Status Driver::run(RunResult* result) {
 }
 
 Status Driver::instant(Nanos t) {
-  due_.clear();
-  while (engineNext_.min() == t) {
-    const auto m = static_cast<std::uint32_t>(engineNext_.minIndex());
-    engineNext_.set(m, kNever);
-    due_.push_back(m);
-  }
-  reveals_.clear();
-  if (paired_)
-    pairEvents(t);
-  else if (!due_.empty())
-    engineEvents(t);
-  if (nextArrival_ <= t) {
-    arrive(t);
-    arrivalEvents(t);
-  }
-  if (!gaps_.empty()) toolsDone(t);
-  for (const Gap& g : reveals_) revealCall(g.index, g.row, t, false);
-  if (!ended_.empty()) closeAll(t);
-  if (planAt_ <= t) planArrives(t);
+  if (paired_) [[unlikely]]
+    return pairInstant(t);
+  takeDue(t);
+  if (!due_.empty()) engineEvents(t);
+  worldEvents(t);
   decide(t);
   // A rejection aborts its workflow, which may take the head of a queue away: another event, another decide.
-  while ((!ended_.empty() || (paired_ && pairUnasked(t))) && ok(status_)) {
+  while (!ended_.empty() && ok(status_)) {
     closeAll(t);
     decide(t);
-  }
-  if (paired_) {
-    pairSettle(t);
-    return status_;
   }
   for (const std::uint32_t m : due_) {
     engines_[m].settle(t);
@@ -200,9 +182,7 @@ void Driver::decide(Nanos t) {
     if (chunked_) reportBudgets(t);
     if (!scheduler_.touched().empty()) reportBoundaries(t);
   }
-  if (paired_ && !pairNews(t)) return;
-  const auto decisions = paired_ ? pairDecide(t) : scheduler_.decide(t);
-  if (!decisions.empty()) carryOut(decisions, t);
+  if (const auto decisions = scheduler_.decide(t); !decisions.empty()) carryOut(decisions, t);
   if (!misjudged_.empty()) correctBudgets(t);
   if (scheduler_.placementFailed()) check(Status::kPlacementFailed);
 }
@@ -255,7 +235,8 @@ bool Driver::over(std::uint32_t slot) const {
 
 void Driver::callEvicted(const Engine::Evicted& e, Nanos t) {
   event(scheduler_.evicted(t, {attempt(e.call.slot), e.generated}));
-  if (paired_) pairs_.end(e.call.slot);
+  if (paired_) [[unlikely]]
+    pairEnded(e.call.slot);
   CallTruth& c = truth_.call(e.call.slot);
   c.generated += e.generated;
   ++c.epoch;
@@ -267,7 +248,8 @@ void Driver::callEvicted(const Engine::Evicted& e, Nanos t) {
 
 void Driver::callFinished(std::uint32_t slot, std::uint32_t instance, Nanos t) {
   const CallTruth& call = truth_.call(slot);
-  if (paired_) pairs_.end(slot);
+  if (paired_) [[unlikely]]
+    pairEnded(slot);
   if (caching_ && !paired_) {  // on prefill instances only prompts are kept
     cache_.touch(instance, truth_.workflow(call.open).workflow,
                  trace_.columns().promptTokens[call.row] + trace_.columns().outputTokens[call.row]);
@@ -282,7 +264,8 @@ void Driver::callFinished(std::uint32_t slot, std::uint32_t instance, Nanos t) {
 /// Lease mode: the call outgrew the engine's whole KV cache.
 void Driver::callOverflowed(std::uint32_t slot, Nanos t) {
   const Leg leg = paired_ ? Leg::kDecode : Leg::kUnified;
-  if (paired_) pairs_.end(slot);
+  if (paired_) [[unlikely]]
+    pairEnded(slot);
   event(scheduler_.failed(t, {attempt(slot), FailureClass::kFault, leg, 0, 0, 0, 0}));
   CallTruth& call = truth_.call(slot);
   OpenTruth& w = truth_.workflow(call.open);
@@ -526,7 +509,6 @@ namespace {
 /// Engines whose queue or ledger changed report their exact capacity at a boundary: now, or when they reach
 /// it.
 void Driver::reportBoundaries(Nanos t) {
-  if (paired_) return pairBoundaries(t);
   for (const std::uint32_t m : scheduler_.touched()) {
     Engine& engine = engines_[m];
     if (engine.empty() || engine.wakePending() || engine.budgetOpened())
@@ -566,7 +548,7 @@ void Driver::carryOut(std::span<const Decision> decisions, Nanos t) {
       ended_.push_back(c.open);
       continue;
     }
-    if (paired_) {
+    if (paired_) [[unlikely]] {
       pairDecision(d, t);
       continue;
     }

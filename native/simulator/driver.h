@@ -86,6 +86,25 @@ class Driver {
   Status start();
   void priceSlo();
   Status instant(Nanos t);
+  void takeDue(Nanos t) {
+    due_.clear();
+    reveals_.clear();
+    while (engineNext_.min() == t) {
+      const auto m = static_cast<std::uint32_t>(engineNext_.minIndex());
+      engineNext_.set(m, kNever);
+      due_.push_back(m);
+    }
+  }
+  /// What comes after the events of the engines.
+  void worldEvents(Nanos t) {
+    if (nextArrival_ <= t) {
+      arrive(t);
+      arrivalEvents(t);
+    }
+    if (!gaps_.empty()) toolsDone(t);
+    for (const Gap& g : reveals_) revealCall(g.index, g.row, t, false);
+    if (!ended_.empty()) closeAll(t);
+  }
   void decide(Nanos t);
   void engineEvents(Nanos t);
   bool over(std::uint32_t slot) const;
@@ -114,6 +133,8 @@ class Driver {
 
   // Prefill-decode clusters: pair_driver.cc.
   void pairStart();
+  Status pairInstant(Nanos t);
+  void pairDecide(Nanos t);
   void pairEvents(Nanos t);
   void pairPrefilled(const EngineCall& call, Nanos t);
   void pairTransferred(const Transfer& transfer, Nanos t);
@@ -128,9 +149,10 @@ class Driver {
   void startTransfer(std::uint32_t slot, Nanos t);
   void roomGiven(std::uint32_t slot, std::uint32_t d, Nanos t);
   void pairJoined(std::uint32_t slot, Nanos t);
+  void pairEnded(std::uint32_t slot);
   void pairLawsHold();
   void pairSummarise();
-  std::span<const Decision> pairDecide(Nanos t);
+  std::span<const Decision> timedDecide(Nanos t);
   void planArrives(Nanos t);
   void dueNow(std::uint32_t m);
 

@@ -28,6 +28,31 @@ void Driver::dueNow(std::uint32_t m) {
   if (std::find(due_.begin(), due_.end(), m) == due_.end()) due_.push_back(m);
 }
 
+Status Driver::pairInstant(Nanos t) {
+  takeDue(t);
+  pairEvents(t);
+  worldEvents(t);
+  if (planAt_ <= t) planArrives(t);
+  pairDecide(t);
+  while ((!ended_.empty() || pairUnasked(t)) && ok(status_)) {
+    closeAll(t);
+    pairDecide(t);
+  }
+  pairSettle(t);
+  if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) pairWakeTouched(t);
+  if (options_.laws) lawsHold();
+  return status_;
+}
+
+void Driver::pairDecide(Nanos t) {
+  check(scheduler_.place(t));
+  if (!ok(status_)) return;
+  if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) pairBoundaries(t);
+  if (!pairNews(t)) return;
+  if (const auto decisions = timedDecide(t); !decisions.empty()) carryOut(decisions, t);
+  if (scheduler_.placementFailed()) check(Status::kPlacementFailed);
+}
+
 void Driver::pairEvents(Nanos t) {
   const bool transfers = links_.next() == t;
   if (due_.empty() && !transfers) return;
@@ -148,6 +173,8 @@ void Driver::pairJoined(std::uint32_t slot, Nanos t) {
   if (outputs_.decodeMs != nullptr) outputs_.decodeMs[truth_.call(slot).row] = toMs(t);
 }
 
+void Driver::pairEnded(std::uint32_t slot) { pairs_.end(slot); }
+
 void Driver::pairDecision(const Decision& d, Nanos t) {
   const std::uint32_t slot = d.call.slot;
   CallTruth& truth = truth_.call(slot);
@@ -189,8 +216,6 @@ void Driver::pairSettle(Nanos t) {
     if (cluster_.instances[m].role != Role::kDecode) continue;
     for (const std::uint32_t slot : engine.roomGiven()) roomGiven(slot, m, t);
   }
-  if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) pairWakeTouched(t);
-  if (options_.laws) lawsHold();
 }
 
 /// Decode engines whose queue or ledger changed report at a boundary: now, or when they reach it. Of prefill
@@ -301,7 +326,7 @@ void Driver::planArrives(Nanos t) {
 }
 
 /// Asynchronous plans arrive planLatency after the decide that made them.
-std::span<const Decision> Driver::pairDecide(Nanos t) {
+std::span<const Decision> Driver::timedDecide(Nanos t) {
   const bool timed = options_.timePlans;
   const std::uint64_t plans = timed ? scheduler_.pairs()->planCount() : 0;
   const std::int64_t begin = timed ? PlanTimes::now() : 0;

@@ -223,8 +223,22 @@ void load(const Scenario& x, Fast* f) {
   f->calls.configure(static_cast<std::uint32_t>(x.prefillClasses),
                      static_cast<std::uint32_t>(s.decodeClasses.size()));
   const auto orNever = [](std::int64_t time) { return time < 0 ? kNever : time; };
+  // A part of each transfer is what its tokens take on the link at its present load.
+  const auto link = [&](std::size_t k, std::size_t g) {
+    return (s.t + static_cast<std::int64_t>(7 * k + 3 * g)) % 4;
+  };
+  for (std::size_t k = 0; k < x.prefillClasses; ++k) {
+    for (std::size_t g = 0; g < s.decodeClasses.size(); ++g)
+      f->check(f->calls.setLink(static_cast<std::uint32_t>(k), static_cast<std::uint32_t>(g), link(k, g)));
+  }
   for (std::uint32_t i = 0; i < s.calls.size(); ++i) {
     const naive::Call& c = s.calls[i];
+    std::int64_t moved = i % 3 == 0 ? 0 : kMaxMoved;
+    for (std::size_t k = 0; k < x.prefillClasses; ++k) {
+      for (std::size_t g = 0; g < s.decodeClasses.size(); ++g) {
+        if (c.transfer[k][g] >= 0 && link(k, g) > 0) moved = std::min(moved, c.transfer[k][g] / link(k, g));
+      }
+    }
     WaitingCall w;
     w.arrival = c.arrival;
     w.rank = c.rank;
@@ -234,6 +248,7 @@ void load(const Scenario& x, Fast* f) {
     w.kv = c.kv;
     w.output = static_cast<std::uint32_t>(c.output);
     w.sequences = static_cast<std::uint32_t>(c.sequences);
+    w.moved = static_cast<std::uint32_t>(moved);
     if (c.lock >= 0) w.lock = static_cast<std::uint32_t>(c.lock);
     for (std::size_t k = 0; k < c.holders.size(); ++k) {
       w.holders[k] = {static_cast<std::uint32_t>(c.holders[k].first), c.holders[k].second};
@@ -242,7 +257,10 @@ void load(const Scenario& x, Fast* f) {
     std::vector<Nanos> transfer;
     for (std::size_t k = 0; k < x.prefillClasses; ++k) {
       prefill.push_back(orNever(c.prefill[k]));
-      for (const std::int64_t time : c.transfer[k]) transfer.push_back(orNever(time));
+      for (std::size_t g = 0; g < s.decodeClasses.size(); ++g) {
+        const std::int64_t time = c.transfer[k][g];
+        transfer.push_back(orNever(time < 0 ? time : time - moved * link(k, g)));
+      }
     }
     f->check(f->calls.add(i, w, prefill, transfer));
   }
