@@ -151,10 +151,25 @@ void Scheduler::workflowFinished(const Workflow& w) {
 void Scheduler::observeAll(CallStep step, Call& c, std::uint32_t tokens) {
   std::visit(
       [&](auto& order) {
-        if constexpr (observes<std::decay_t<decltype(order)>>())
-          order.observe(step, c, graph_.workflow(c.workflow), config_.parameters, tokens);
+        using Type = std::decay_t<decltype(order)>;
+        if constexpr (observes<Type>()) {
+          Nanos served = 0;
+          if constexpr (observesService<Type>()) {
+            if (step == CallStep::kServed) served = modelTime(c, tokens);
+          }
+          order.observe({step, now_, tokens, served}, c, graph_.workflow(c.workflow), config_.parameters);
+        }
       },
       config_.order);
+}
+
+/// Predicted prefill plus decode of `tokens` alone, of a leased call where it is.
+Nanos Scheduler::modelTime(const Call& c, std::uint32_t tokens) const {
+  const auto slot = static_cast<std::uint32_t>(&c - &graph_.call(0));
+  const Instance& decodes = cluster_.at(pairs_ == nullptr ? c.instance : pairs_->call(slot).decode);
+  if (tokens == 0) return c.cost.prefill;
+  const Nanos decode = decodeTime(cluster_.latency(decodes), config_.firstToken, c.promptTokens, tokens);
+  return c.cost.prefill + std::min(kMaxTime >> 17, decode);
 }
 
 const StageTemplate* Scheduler::templateOf(const Workflow& w) const {

@@ -363,6 +363,7 @@ class Scheduler {
   }
   // Out of the way of runs whose order does not ask.
   [[gnu::cold, gnu::noinline]] void observeAll(CallStep step, Call& c, std::uint32_t tokens);
+  Nanos modelTime(const Call& c, std::uint32_t tokens) const;
   OrderView orderView(const Call& c, std::uint32_t instance) const;
   Nanos staticKey(const Call& c, std::uint32_t instance) const;
   Nanos projected(const Call& c, const Instance& m, Nanos prefill) const;
