@@ -53,6 +53,10 @@ export interface NativeAddon {
   /** The same for a MAC-SQL-like workload; stage ids follow MAC_SQL_STAGES in lib/traces/mac-sql.ts. */
   macSqlSize(options: MacSqlOptions): { workflows: number; calls: number; edges: number }
   macSqlFill(options: MacSqlOptions, columns: TraceColumns): void
+  /** The same for workloads of agents; kinds, presets and stage ids follow lib/traces/agentic.ts. */
+  agenticSize(options: AgenticSpec): { workflows: number; calls: number; edges: number }
+  /** Wants the columns `cachedTokens` and `toolGapMs` too. */
+  agenticFill(options: AgenticSpec, columns: TraceColumns): void
 
   /** Mean, its 95 % Student-t interval and the two-sided p value of the paired differences a − b (n ≥ 2). */
   pairedT(a: Float64Array, b: Float64Array): { mean: number; low: number; high: number; p: number }
@@ -86,6 +90,15 @@ export interface ChessOptions {
 
 export interface MacSqlOptions {
   workflows: number
+  seed: number
+}
+
+/** `AgenticSpec` of native/workload/agentic.h. */
+export interface AgenticSpec {
+  kind: number
+  context: number
+  workflows: number
+  chainCalls: number
   seed: number
 }
 

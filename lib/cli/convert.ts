@@ -1,14 +1,14 @@
 import type { Context } from './context.ts'
-import { openTrace } from './trace.ts'
+import { openTrace, type TraceFlags } from './trace.ts'
 
 /** Writes the JSONL; a file appears only when it is complete. */
 export async function convert(
   input: string,
   output: string,
-  flags: { format?: string },
+  flags: TraceFlags,
   context: Context,
 ): Promise<void> {
-  const trace = await openTrace(input, context.signal, flags.format)
+  const trace = await openTrace(input, context.signal, flags)
   const { writeTrace } = await import('../traces/write.ts')
   if (output === '-') {
     await writeTrace(trace, process.stdout, { signal: context.signal })

@@ -1,12 +1,12 @@
 import { type Command, Option } from 'commander'
 import { loadAddon } from '../load-addon.ts'
 import type { RunOptions } from '../simulator/options.ts'
-import { FORMAT_HELP } from './trace.ts'
+import { addTraceFlags, addWorkloadFlag, numeric, type TraceFlags } from './trace.ts'
 
 const DEFAULT_CLUSTER = 'hexgen-hetero-2'
 
 /** What commander hands over: text, not yet checked. */
-export interface Flags {
+export interface Flags extends TraceFlags {
   cluster: string
   policy?: string
   rate?: unknown
@@ -35,7 +35,6 @@ export interface Flags {
   rateStep?: string
   tenants?: string
   tenantSplit?: string
-  format?: string
   prefixCache?: unknown
   error?: string
   latency?: string
@@ -44,14 +43,9 @@ export interface Flags {
   tp?: unknown
 }
 
-/** Numbers become numbers; anything else stays text, so that the message about it shows what was typed. */
-export function numeric(text: string): unknown {
-  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : text
-}
-
 /** The flags that tune and simulate share. Values are checked by the API, all at once. */
 export function addRunFlags(command: Command): Command {
-  return command
+  return addTraceFlags(addWorkloadFlag(command))
     .option(
       '--cluster <name|file>',
       'cluster preset or JSON file (schemas/cluster.schema.json)',
@@ -117,7 +111,6 @@ export function addRunFlags(command: Command): Command {
       '--tenant-split <how>',
       'blocks, interleaved or trace (default: trace where it names several, else blocks)',
     )
-    .option('--format <name>', FORMAT_HELP)
     .addHelpText('after', registeredNames)
 }
 

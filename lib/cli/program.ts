@@ -3,10 +3,10 @@ import { Command } from 'commander'
 import type { CalibrateFlags } from './calibrate.ts'
 import type { Context } from './context.ts'
 import type { EstimateFlags } from './estimate.ts'
-import { addRunFlags, addSetupFlags, numeric } from './options.ts'
+import { addRunFlags, addSetupFlags } from './options.ts'
 import type { ReplayFlags } from './replay.ts'
 import type { SimulateFlags } from './simulate.ts'
-import { FORMAT_HELP, TRACE_HELP } from './trace.ts'
+import { addTraceFlags, numeric, TRACE_HELP, type TraceFlags } from './trace.ts'
 import type { TuneFlags } from './tune.ts'
 
 /** The command line. Commands load what they need when they run, so that help is immediate. */
@@ -29,7 +29,7 @@ export function createProgram(context: Context): Command {
     program
       .command('tune')
       .description('Find the best dispatch weight alpha for a trace.')
-      .argument('<trace>', TRACE_HELP),
+      .argument('[trace]', TRACE_HELP),
   )
     .option('--alpha <grid>', 'from:to:step, or a list (default: 0:1:0.1)')
     .option('--replications <n>', 'streams of arrivals per alpha (default: 16)', numeric)
@@ -43,9 +43,10 @@ export function createProgram(context: Context): Command {
         'tune chess:3 --rate 1 --alpha 0:0.5:0.05 --objective attainment@5 --json',
         'tune chess:3 --search halving --arrivals bursts --burst-size 20 --burst-gap-ms 60',
         'tune mac-sql --rate 5 --arrivals gamma --cv 2',
+        'tune --workload mixed --workflows 300 --rate 2',
       ]),
     )
-    .action(async (trace: string, flags: TuneFlags) => {
+    .action(async (trace: string | undefined, flags: TuneFlags) => {
       const { tune } = await import('./tune.ts')
       await tune(trace, flags, context)
     })
@@ -54,7 +55,7 @@ export function createProgram(context: Context): Command {
     program
       .command('simulate')
       .description('Simulate one policy on a trace.')
-      .argument('<trace>', TRACE_HELP),
+      .argument('[trace]', TRACE_HELP),
   )
     .option('--alpha <n>', 'dispatch weight from 0 to 1 (default: 0.3)', numeric)
     .option('--per-workflow', 'a row for every workflow')
@@ -69,29 +70,32 @@ export function createProgram(context: Context): Command {
         'simulate chess:1:20 --log run.jsonl --per-workflow --json',
         'simulate chess:3 --tenants relaxed=2,strict=1',
         'simulate conversation_trace.jsonl.gz --format mooncake-chains',
+        'simulate agents:50 --context full --prefix-cache 500000',
       ]),
     )
-    .action(async (trace: string, flags: SimulateFlags) => {
+    .action(async (trace: string | undefined, flags: SimulateFlags) => {
       const { simulateCommand } = await import('./simulate.ts')
       await simulateCommand(trace, flags, context)
     })
 
-  program
-    .command('convert')
-    .description('Write a trace as laxity JSONL (gzipped where the name ends in .gz).')
-    .argument('<in>', TRACE_HELP)
-    .argument('<out>', 'file, or - for standard output')
-    .option('--format <name>', FORMAT_HELP)
+  addTraceFlags(
+    program
+      .command('convert')
+      .description('Write a trace as laxity JSONL (gzipped where the name ends in .gz).')
+      .argument('<in>', TRACE_HELP)
+      .argument('<out>', 'file, or - for standard output'),
+  )
     .addHelpText(
       'after',
       examples([
         'convert trace.json trace.jsonl.gz',
         'convert chess:2:1000 -',
+        'convert bfcl:50 tools.jsonl --context full',
         'convert AzureLLMInferenceTrace_code.csv azure.jsonl.gz',
         'convert conversation_trace.jsonl chains.jsonl --format mooncake-chains',
       ]),
     )
-    .action(async (input: string, output: string, flags: { format?: string }) => {
+    .action(async (input: string, output: string, flags: TraceFlags) => {
       const { convert } = await import('./convert.ts')
       await convert(input, output, flags, context)
     })

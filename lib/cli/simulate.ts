@@ -4,7 +4,7 @@ import { simulate } from '../simulator/simulate.ts'
 import type { Context } from './context.ts'
 import { type Flags, runOptions } from './options.ts'
 import { progressBar } from './progress.ts'
-import { openTrace } from './trace.ts'
+import { openTrace, traceFields } from './trace.ts'
 
 export interface SimulateFlags extends Flags {
   perWorkflow?: boolean
@@ -13,7 +13,7 @@ export interface SimulateFlags extends Flags {
 }
 
 export async function simulateCommand(
-  argument: string,
+  argument: string | undefined,
   flags: SimulateFlags,
   context: Context,
 ): Promise<void> {
@@ -29,7 +29,7 @@ export async function simulateCommand(
   try {
     result = await simulate({
       ...runOptions(flags),
-      trace: () => openTrace(argument, context.signal, flags.format),
+      trace: () => openTrace(argument, context.signal, flags),
       cluster: flags.cluster,
       signal: context.signal,
       onProgress: bar.update,
@@ -57,7 +57,7 @@ export function simulateJson(
     knowledge,
     feedback,
     arrivals,
-    trace: { workflows: trace.workflows, calls: trace.calls },
+    trace: traceFields(trace),
     cluster: cluster.name,
     metrics,
     counts,

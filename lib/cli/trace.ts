@@ -1,52 +1,118 @@
-import { describe, LaxityError } from '../errors.ts'
+import { type Command, Option } from 'commander'
+import { describe, expected, LaxityError } from '../errors.ts'
+import type { ContextPreset } from '../traces/context.ts'
 import type { TraceFormat } from '../traces/read.ts'
 import type { TraceTable } from '../traces/table.ts'
-
-/** Workflows of the published traces that the generator follows. */
-const CHESS_SIZE = { 1: 90, 2: 96, 3: 110 } as const
+import type { WorkloadName } from '../traces/workload.ts'
 
 /** What a `<trace>` argument accepts. */
 export const TRACE_HELP =
-  'laxity JSONL, HexGen-Flow JSON, Azure CSV or Mooncake JSONL, gzipped or not; `-` = standard input; or chess:1, chess:2, chess:3, mac-sql[:workflows] for generated ones'
+  'laxity JSONL or a format of --format, gzipped or not; `-` = standard input; or a generated one: chess:1, chess:2, chess:3, mac-sql, sharegpt, bfcl, lats, mixed, chains, agents, each with :workflows or without'
 
-/** Workflows of MAC-SQL's published trace. */
-const MAC_SQL_SIZE = 150
+const FORMAT_HELP =
+  'jsonl, hexgen, azure, mooncake (single calls), mooncake-chains, weka, bfcl, toolbench or lats (default: by content; Mooncake as single calls)'
 
-export const FORMAT_HELP =
-  'jsonl, hexgen, azure, mooncake (single calls) or mooncake-chains (default: by content; Mooncake as single calls)'
+/** Which trace, as commander hands it over. */
+export interface TraceFlags {
+  format?: string
+  workload?: string
+  workflows?: unknown
+  context?: string
+  chainCalls?: unknown
+}
 
-/** Opens a `<trace>` argument. Generated workloads are always the same: seeds of a run draw its arrivals only. */
-export async function openTrace(argument: string, signal: AbortSignal, format?: string): Promise<TraceTable> {
-  const isGenerated = /^(chess:|mac-sql(:|$))/.test(argument)
-  if (isGenerated && format !== undefined) {
-    throw new LaxityError('ERR_LAXITY_OPTION', '`format` has no meaning for a generated trace', 'format')
+/** Numbers become numbers; anything else stays text, so that the message about it shows what was typed. */
+export function numeric(text: string): unknown {
+  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text) ? Number(text) : text
+}
+
+/** The flags that say more about a `<trace>` argument. */
+export function addTraceFlags(command: Command): Command {
+  return command
+    .option('--format <name>', FORMAT_HELP)
+    .option('--workflows <n>', 'of a generated trace (default: as published)', numeric)
+    .addOption(
+      new Option(
+        '--context <preset>',
+        'what prompts hold: new (tokens that are not in the history) or full (history too, as cached tokens); default: new for generated traces of agents, as recorded for files',
+      ),
+    )
+    .option('--chain-calls <n>', 'calls of a workflow of the generated trace chains (default: 8)', numeric)
+}
+
+/** The flag that names a generated trace in place of the argument. */
+export function addWorkloadFlag(command: Command): Command {
+  return command.option('--workload <name>', 'a generated trace, in place of <trace>')
+}
+
+/**
+ * Opens a `<trace>` argument, or what `--workload` names. Generated workloads are always the same: seeds of a run draw
+ * its arrivals only.
+ */
+export async function openTrace(
+  argument: string | undefined,
+  signal: AbortSignal,
+  flags: TraceFlags = {},
+): Promise<TraceTable> {
+  if (argument !== undefined && flags.workload !== undefined) {
+    throw wrong('workload', '`workload` stands in place of the trace: give one of them')
   }
-  if (argument.startsWith('chess:')) return generate(argument)
-  if (isGenerated) return generateMacSql(argument)
+  const name = flags.workload ?? argument
+  if (name === undefined) throw wrong('trace', "missing required argument 'trace' (or `--workload`)")
+  if (
+    flags.workload !== undefined ||
+    /^(chess|mac-sql|sharegpt|bfcl|lats|mixed|chains|agents)(:|$)/.test(name)
+  ) {
+    return generate(name, flags)
+  }
+  for (const field of ['workflows', 'chainCalls'] as const) {
+    if (flags[field] !== undefined) throw wrong(field, `\`${field}\` has no meaning for a trace file`)
+  }
+  const { format, context } = flags
+  const { readContext, withContext } = await import('../traces/context.ts')
+  const preset = context === undefined ? undefined : readContext(context)
   const { readTrace } = await import('../traces/read.ts')
   const options = { signal, ...(format !== undefined && { format: format as TraceFormat }) }
-  if (argument === '-') return readTrace(process.stdin, { ...options, source: '<stdin>' })
-  return readTrace(argument, options)
+  const table =
+    name === '-'
+      ? await readTrace(process.stdin, { ...options, source: '<stdin>' })
+      : await readTrace(name, options)
+  return preset === undefined ? table : withContext(table, preset)
 }
 
-async function generateMacSql(argument: string): Promise<TraceTable> {
-  const match = /^mac-sql(?::(\d{1,9}))?$/.exec(argument)
-  if (match === null) {
-    const message = `Expected mac-sql, with :workflows or without, for \`trace\`, got ${describe(argument)}`
-    throw new LaxityError('ERR_LAXITY_OPTION', message, 'trace')
-  }
-  const { macSqlTrace } = await import('../traces/mac-sql.ts')
-  return macSqlTrace({ workflows: match[1] === undefined ? MAC_SQL_SIZE : Number(match[1]), seed: 1 })
+/** A trace in JSON documents: its size, and what its prompts hold where it says so. */
+export function traceFields({
+  workflows,
+  calls,
+  context,
+}: Pick<TraceTable, 'workflows' | 'calls' | 'context'>) {
+  return { workflows, calls, ...(context !== undefined && { context }) }
 }
 
-async function generate(argument: string): Promise<TraceTable> {
-  const match = /^chess:([123])(?::(\d{1,9}))?$/.exec(argument)
-  if (match === null) {
-    const message = `Expected chess:1, chess:2 or chess:3, with :workflows or without, for \`trace\`, got ${describe(argument)}`
-    throw new LaxityError('ERR_LAXITY_OPTION', message, 'trace')
+async function generate(name: string, flags: TraceFlags): Promise<TraceTable> {
+  const field = flags.workload === undefined ? 'trace' : 'workload'
+  if (flags.format !== undefined) throw wrong('format', '`format` has no meaning for a generated trace')
+  const { generateWorkload, WORKLOADS } = await import('../traces/workload.ts')
+  const match = /^(.*?)(?::(\d{1,9}))?$/.exec(name)!
+  // The 3 of chess:3 is no number of workflows.
+  const whole = WORKLOADS.includes(name as WorkloadName)
+  const workload = whole ? name : match[1]!
+  const size = whole ? undefined : match[2]
+  if (!WORKLOADS.includes(workload as WorkloadName)) {
+    const message = expected(`one of ${WORKLOADS.join(', ')}, with :workflows or without,`, field, name)
+    throw wrong(field, message)
   }
-  const { chessTrace } = await import('../traces/chess.ts')
-  const preset = Number(match[1]) as 1 | 2 | 3
-  const workflows = match[2] === undefined ? CHESS_SIZE[preset] : Number(match[2])
-  return chessTrace({ workflows, preset, seed: 1 })
+  if (size !== undefined && flags.workflows !== undefined) {
+    throw wrong('workflows', `\`workflows\` is given twice: ${describe(name)} has them`)
+  }
+  // What the generator checks has passed no check yet.
+  return generateWorkload(workload as WorkloadName, {
+    workflows: size === undefined ? (flags.workflows as number | undefined) : Number(size),
+    context: flags.context as ContextPreset | undefined,
+    chainCalls: flags.chainCalls as number | undefined,
+  })
+}
+
+function wrong(field: string, message: string): LaxityError {
+  return new LaxityError('ERR_LAXITY_OPTION', message, field)
 }

@@ -3,7 +3,7 @@ import { type Search, type SweepResult, sweep } from '../tuning/sweep.ts'
 import type { Context } from './context.ts'
 import { type Flags, runOptions } from './options.ts'
 import { progressBar } from './progress.ts'
-import { openTrace } from './trace.ts'
+import { openTrace, traceFields } from './trace.ts'
 
 export interface TuneFlags extends Flags {
   replications?: unknown
@@ -11,13 +11,13 @@ export interface TuneFlags extends Flags {
   search?: string
 }
 
-export async function tune(argument: string, flags: TuneFlags, context: Context): Promise<void> {
+export async function tune(argument: string | undefined, flags: TuneFlags, context: Context): Promise<void> {
   const bar = progressBar()
   let result: SweepResult
   try {
     result = await sweep({
       ...runOptions(flags),
-      trace: () => openTrace(argument, context.signal, flags.format),
+      trace: () => openTrace(argument, context.signal, flags),
       cluster: flags.cluster,
       signal: context.signal,
       onProgress: bar.update,
@@ -41,7 +41,7 @@ export function tuneJson(result: SweepResult): string {
     objective: objectiveName(objective),
     knowledge,
     ...(error !== undefined && { error }),
-    trace: { workflows: trace.workflows, calls: trace.calls },
+    trace: traceFields(trace),
     cluster,
     points,
     best,

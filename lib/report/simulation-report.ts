@@ -1,5 +1,5 @@
 import type { SimulationResult } from '../simulator/result.ts'
-import { policyLine } from './sweep-report.ts'
+import { policyLine, traceName } from './sweep-report.ts'
 import { table } from './table.ts'
 import { tenantTable } from './tenant-table.ts'
 import { count, duration, percent, significant } from './units.ts'
@@ -20,7 +20,7 @@ export function simulationReport(
 function heading(result: SimulationResult): string {
   const { trace, cluster } = result
   const size = `${count(trace.workflows)} workflows, ${count(trace.calls)} calls`
-  return `${trace.source}: ${size}, on ${cluster.name}\n${policyLine(result)}`
+  return `${traceName(trace)}: ${size}, on ${cluster.name}\n${policyLine(result)}`
 }
 
 function metricTable({ metrics, counts, cache }: SimulationResult): string {

@@ -1,4 +1,5 @@
 import { arrivalsText } from '../simulator/read-arrivals.ts'
+import type { TraceTable } from '../traces/table.ts'
 import { objectiveName } from '../tuning/objective.ts'
 import type { SweepPoint, SweepResult } from '../tuning/sweep.ts'
 import { chart } from './chart.ts'
@@ -33,6 +34,12 @@ export function sweepReport(result: SweepResult): string {
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`
 }
 
+/** Where a trace came from, and what its prompts hold where it says so. */
+export function traceName({ source, context }: Pick<TraceTable, 'source' | 'context'>): string {
+  if (context === undefined) return source
+  return `${source}, ${context === 'new' ? 'new tokens only' : 'full context'}`
+}
+
 /** What was assumed: results are comparable only where this line agrees. */
 export function policyLine(
   result: Pick<
@@ -52,7 +59,7 @@ export function policyLine(
 function heading(result: SweepResult): string {
   const { trace, cluster, replications } = result
   const size = `${count(trace.workflows)} workflows, ${count(trace.calls)} calls`
-  return `${trace.source}: ${size}, on ${cluster}\n${policyLine(result)}, ${count(replications)} replication${replications > 1 ? 's' : ''}`
+  return `${traceName(trace)}: ${size}, on ${cluster}\n${policyLine(result)}, ${count(replications)} replication${replications > 1 ? 's' : ''}`
 }
 
 function pointTable({ points, best }: SweepResult): string {

@@ -1,6 +1,7 @@
 import { type ErrorCode, LaxityError, quote } from '../errors.ts'
 import type { TraceColumns } from '../native.ts'
 import { finished, grown, reordered, sharedColumn } from './columns.ts'
+import type { ContextPreset } from './context.ts'
 import { CallIds, WorkflowIds } from './ids.ts'
 import { MAX_CALLS, MAX_EDGES, MAX_NAMES } from './limits.ts'
 import { Names } from './names.ts'
@@ -153,10 +154,11 @@ export class TraceBuilder {
       template?: readonly TemplateEntry[]
       pessimisticTemplate?: readonly TemplateEntry[]
       stageGroups?: ReadonlyMap<string, string>
+      context?: ContextPreset
     } = {},
   ): TraceTable {
     if (this.#workflows === 0) throw new LaxityError('ERR_LAXITY_EMPTY', 'The trace has no workflows')
-    const { template, pessimisticTemplate, stageGroups } = about
+    const { template, pessimisticTemplate, stageGroups, context } = about
     const sorted = this.#sorted()
     const { columns } = sorted
 
@@ -182,6 +184,7 @@ export class TraceBuilder {
       ...(template !== undefined && { template }),
       ...(pessimisticTemplate !== undefined && { pessimisticTemplate }),
       ...(groups.some((group) => group !== '') && { stageGroups: groups }),
+      ...(context !== undefined && { context }),
     }
   }
 

@@ -12,6 +12,7 @@ import {
   TOKENS_OR_ZERO,
   unknownFieldError,
 } from './check.ts'
+import { CONTEXT_PRESETS, type ContextPreset } from './context.ts'
 import { MAX_ARRIVAL_MS, MAX_DURATION_MS, MAX_WORKFLOW_CALLS } from './limits.ts'
 import type { Place } from './place.ts'
 import type { TemplateEntry } from './table.ts'
@@ -24,6 +25,7 @@ export interface Header {
   template?: TemplateEntry[]
   pessimisticTemplate?: TemplateEntry[]
   stageGroups?: Record<string, string>
+  context?: ContextPreset
 }
 
 export interface Call {
@@ -46,7 +48,7 @@ export interface Workflow {
   calls: Call[]
 }
 
-const HEADER = ['laxity', 'version', 'template', 'pessimisticTemplate', 'stageGroups']
+const HEADER = ['laxity', 'version', 'template', 'pessimisticTemplate', 'stageGroups', 'context']
 const TEMPLATE_ENTRY = ['stage', 'promptTokens', 'outputTokens']
 const WORKFLOW = ['id', 'arrivedAtMs', 'tenant', 'sloMs', 'calls']
 const CALL = [
@@ -71,7 +73,10 @@ export function checkHeader(value: JsonObject, place: Place): Header {
   const unknown = unknownFieldError(place, value, '', HEADER)
   if (unknown !== undefined) throw unknown
 
-  const { stageGroups } = value
+  const { stageGroups, context } = value
+  if (context !== undefined && !CONTEXT_PRESETS.includes(context as ContextPreset)) {
+    throw invalid('context', '"new" or "full"')
+  }
   for (const field of ['template', 'pessimisticTemplate']) {
     const template = value[field]
     if (template === undefined) continue

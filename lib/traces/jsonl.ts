@@ -33,11 +33,12 @@ export class JsonlReader implements LineFormat {
   end(): TraceTable {
     if (this.#builder.workflows === 0)
       throw this.#place.errorOfFile('ERR_LAXITY_EMPTY', 'The trace has no workflows')
-    const { template, pessimisticTemplate, stageGroups } = this.#header ?? {}
+    const { template, pessimisticTemplate, stageGroups, context } = this.#header ?? {}
     return this.#builder.finish(this.#place.file, {
       ...(template !== undefined && { template }),
       ...(pessimisticTemplate !== undefined && { pessimisticTemplate }),
       ...(stageGroups !== undefined && { stageGroups: new Map(Object.entries(stageGroups)) }),
+      ...(context !== undefined && { context }),
     })
   }
 

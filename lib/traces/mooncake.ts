@@ -63,7 +63,7 @@ export class MooncakeReader implements LineFormat {
     if (this.#builder.workflows === 0) {
       throw this.#place.errorOfFile('ERR_LAXITY_EMPTY', 'The trace has no workflows')
     }
-    return this.#builder.finish(this.#place.file)
+    return this.#builder.finish(this.#place.file, { context: 'full' })
   }
 }
 
@@ -157,7 +157,7 @@ export class MooncakeChainsReader implements LineFormat {
       builder.addCall({ ...callOf(request, this.#shared[i]!), toolGapMs: apart })
       if (parent > 0) builder.addParent(position[parent - 1]!)
     }
-    return builder.finish(place.file)
+    return builder.finish(place.file, { context: 'full' })
   }
 
   /** −1 = none. */

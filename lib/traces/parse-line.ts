@@ -18,6 +18,15 @@ export function parseLine<T>(line: string, place: Place, check: (value: unknown)
   return check(value)
 }
 
+/** What a line holds, NaN and Infinity included; undefined where it cannot be read. For telling formats apart. */
+export function parseLeniently(line: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch {
+    return withPythonNumbers(line)
+  }
+}
+
 /** Python's json writes NaN and Infinity, which JSON does not know. No field accepts them. */
 function withPythonNumbers(line: string): unknown {
   if (!/NaN|Infinity/.test(line)) return undefined

@@ -1,23 +1,63 @@
 import { Readable } from 'node:stream'
 import { expected, LaxityError, quote } from '../errors.ts'
 import { AzureReader, isAzureHeader } from './azure.ts'
+import { bfcl, isBfcl } from './bfcl.ts'
 import { HexgenReader } from './hexgen.ts'
 import { JsonlReader } from './jsonl.ts'
+import { isLats, lats } from './lats.ts'
 import { type LineFormat, LinesReader, type TraceReader } from './line-formats.ts'
 import { isMooncake, MooncakeChainsReader, MooncakeReader } from './mooncake.ts'
+import { parseLeniently } from './parse-line.ts'
 import { Place } from './place.ts'
+import { RecordReader } from './records.ts'
 import { readBytes } from './source.ts'
 import type { TraceTable } from './table.ts'
+import { isToolbench, toolbench } from './toolbench.ts'
+import { isWeka, weka } from './weka.ts'
 
-export type TraceFormat = 'jsonl' | 'hexgen' | 'azure' | 'mooncake' | 'mooncake-chains'
+type LineFormatName = Exclude<TraceFormat, 'hexgen'>
+
+const READERS: Readonly<Record<LineFormatName, (place: Place) => LineFormat>> = {
+  jsonl: (place) => new JsonlReader(place),
+  azure: (place) => new AzureReader(place),
+  mooncake: (place) => new MooncakeReader(place),
+  'mooncake-chains': (place) => new MooncakeChainsReader(place),
+  weka: (place) => new RecordReader(place, weka),
+  bfcl: (place) => new RecordReader(place, bfcl),
+  toolbench: (place) => new RecordReader(place, toolbench()),
+  lats: (place) => new RecordReader(place, lats),
+}
+
+/** By the first line, parsed: the first that holds; none = the package’s own. */
+const TOLD_BY: readonly (readonly [LineFormatName, (value: unknown) => boolean])[] = [
+  ['mooncake', isMooncake],
+  ['weka', isWeka],
+  ['bfcl', isBfcl],
+  ['toolbench', isToolbench],
+  ['lats', isLats],
+]
 
 /** Names for `format`. */
-export const TRACE_FORMATS = ['auto', 'jsonl', 'hexgen', 'azure', 'mooncake', 'mooncake-chains'] as const
+export const TRACE_FORMATS = [
+  'auto',
+  'jsonl',
+  'hexgen',
+  'azure',
+  'mooncake',
+  'mooncake-chains',
+  'weka',
+  'bfcl',
+  'toolbench',
+  'lats',
+] as const
+
+export type TraceFormat = Exclude<(typeof TRACE_FORMATS)[number], 'auto'>
 
 export interface ReadTraceOptions {
   /**
    * `auto` (default): HexGen-Flow's JSON starts with `[`, Azure's CSV with its header, JSON Lines with `{`; of these,
-   * Mooncake's are told by their fields and read as single calls. `mooncake-chains` reads them as chains.
+   * Mooncake's (read as single calls) and recorded sessions are told by the fields of the first line, and all others are
+   * the package's own. `mooncake-chains` reads Mooncake's as chains.
    */
   format?: 'auto' | TraceFormat
   signal?: AbortSignal
@@ -26,8 +66,8 @@ export interface ReadTraceOptions {
 }
 
 /**
- * Reads a trace from a file or a stream of bytes, in the package's own JSONL, HexGen-Flow's JSON, Azure's CSV or
- * Mooncake's JSONL (docs/trace-format.md), gzipped or not. Memory is bounded by the columns kept, plus one workflow, and
+ * Reads a trace from a file or a stream of bytes, in the package's own JSONL, HexGen-Flow's JSON, Azure's CSV,
+ * Mooncake's JSONL or one of the formats of recorded sessions (docs/trace-format.md), gzipped or not. Memory is bounded by the columns kept, plus one workflow, and
  * for Mooncake one number for each different block. A stream is destroyed on errors.
  *
  * @throws LaxityError with the place as `file:line: field.path`: ERR_LAXITY_FILE, ERR_LAXITY_GZIP, ERR_LAXITY_UTF8,
@@ -75,30 +115,14 @@ async function createReader(format: 'auto' | TraceFormat, text: Buffer, place: P
 }
 
 /** By the first line that is not blank. */
-function lineFormat(format: 'auto' | TraceFormat, line: string, place: Place): LineFormat {
-  switch (format) {
-    case 'azure':
-      return new AzureReader(place)
-    case 'mooncake':
-      return new MooncakeReader(place)
-    case 'mooncake-chains':
-      return new MooncakeChainsReader(place)
-    case 'auto':
-      if (isAzureHeader(line)) return new AzureReader(place)
-      if (!line.startsWith('{')) throw unknownFormat(Buffer.from(line), place)
-      return isMooncake(parsedOrNothing(line)) ? new MooncakeReader(place) : new JsonlReader(place)
-    default:
-      return new JsonlReader(place)
-  }
-}
-
-/** Its errors are for the reader that will parse it again. */
-function parsedOrNothing(line: string): unknown {
-  try {
-    return JSON.parse(line)
-  } catch {
-    return undefined
-  }
+function lineFormat(format: 'auto' | LineFormatName, line: string, place: Place): LineFormat {
+  if (format !== 'auto') return READERS[format](place)
+  if (isAzureHeader(line)) return READERS.azure(place)
+  if (!line.startsWith('{')) throw unknownFormat(Buffer.from(line), place)
+  // Its errors are for the reader that will parse it again.
+  const value = parseLeniently(line)
+  const told = TOLD_BY.find(([, is]) => is(value))
+  return READERS[told === undefined ? 'jsonl' : told[0]](place)
 }
 
 function nameOf(input: string | Readable): string {

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { CONTEXT_PRESETS } from './context.ts'
 import { MAX_ARRIVAL_MS, MAX_DURATION_MS, MAX_NAME, MAX_TOKENS, MAX_WORKFLOW_CALLS } from './limits.ts'
 
 // The rules of one JSONL line, as published in schemas/trace.schema.json (`npm run schemas`). The reader decides by
@@ -78,6 +79,10 @@ export const headerLine = z
       .optional()
       .describe('The same with every optional round and the longest lengths. Used beside `template`.'),
     stageGroups: z.record(name, name).optional().describe('Group of each stage, for tables of stage shares.'),
+    context: z
+      .enum(CONTEXT_PRESETS)
+      .optional()
+      .describe('What prompts hold: `full` = history and new tokens, `new` = the new tokens alone.'),
   })
   .describe('Optional first line.')
 

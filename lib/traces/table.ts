@@ -1,4 +1,5 @@
 import type { TraceColumns } from '../native.ts'
+import type { ContextPreset } from './context.ts'
 
 /** One entry of a stage template: what a workflow of this kind is expected to do, in order (CONTRACT 9 of the design). */
 export interface TemplateEntry {
@@ -35,6 +36,8 @@ export interface TraceTable {
   readonly pessimisticTemplate?: readonly TemplateEntry[]
   /** Paper stage groups (for stage-mix tables): group name by stage id, '' = none. */
   readonly stageGroups?: readonly string[]
+  /** What prompts hold, where the source says it. */
+  readonly context?: ContextPreset
 }
 
 /** The model or tenant of rows that name none. */

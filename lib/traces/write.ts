@@ -122,6 +122,7 @@ function headerOf(table: TraceTable): object {
     ...(table.template !== undefined && { template: table.template }),
     ...(table.pessimisticTemplate !== undefined && { pessimisticTemplate: table.pessimisticTemplate }),
     ...(groups.length > 0 && { stageGroups: Object.fromEntries(groups) }),
+    ...(table.context !== undefined && { context: table.context }),
   }
 }
 

@@ -11,6 +11,7 @@ import { isAlpha, readOptions } from '../simulator/read-options.ts'
 import { loadNative } from '../simulator/simulate.ts'
 import { type Fairness, fairnessOf, meanTenants, type TenantMetrics } from '../simulator/tenants.ts'
 import { OptionReader } from '../simulator/validate.ts'
+import type { TraceTable } from '../traces/table.ts'
 import { bestOf, indistinguishable, mean } from './choose.ts'
 import { ascending, parseGrid } from './grid.ts'
 import { type Eliminated, halve, plannedRuns } from './halving.ts'
@@ -63,7 +64,7 @@ export interface SweepResult {
   /** The prediction errors as text; undefined without. */
   error: string | undefined
   replications: number
-  trace: { source: string; workflows: number; calls: number }
+  trace: Pick<TraceTable, 'source' | 'workflows' | 'calls' | 'context'>
   cluster: string
   /** By ascending alpha; with `halving` those that were not eliminated. All have the same replications. */
   points: SweepPoint[]
@@ -168,7 +169,12 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
     rate: run.arrivals === 'trace' ? undefined : run.rate,
     error: checked.error?.text,
     replications,
-    trace: { source: trace.source, workflows: trace.workflows, calls: trace.calls },
+    trace: {
+      source: trace.source,
+      workflows: trace.workflows,
+      calls: trace.calls,
+      ...(trace.context !== undefined && { context: trace.context }),
+    },
     cluster: prepared.cluster.name,
     points: arms.map((arm) => table.point(native, arm, alphas[arm]!, scales)),
     best: {

@@ -83,6 +83,8 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("chessFill", Napi::Function::New<chessFillColumns>(env, "chessFill"));
   exports.Set("macSqlSize", Napi::Function::New<macSqlSize>(env, "macSqlSize"));
   exports.Set("macSqlFill", Napi::Function::New<macSqlFillColumns>(env, "macSqlFill"));
+  exports.Set("agenticSize", Napi::Function::New<agenticSize>(env, "agenticSize"));
+  exports.Set("agenticFill", Napi::Function::New<agenticFillColumns>(env, "agenticFill"));
   exports.Set("plannerBench", Napi::Function::New<plannerBench>(env, "plannerBench"));
   exports.Set("pairedT", Napi::Function::New<pairedTest>(env, "pairedT"));
   exports.Set("meanInterval", Napi::Function::New<interval>(env, "meanInterval"));

@@ -9,5 +9,7 @@ Napi::Value chessSize(const Napi::CallbackInfo& info);
 Napi::Value chessFillColumns(const Napi::CallbackInfo& info);
 Napi::Value macSqlSize(const Napi::CallbackInfo& info);
 Napi::Value macSqlFillColumns(const Napi::CallbackInfo& info);
+Napi::Value agenticSize(const Napi::CallbackInfo& info);
+Napi::Value agenticFillColumns(const Napi::CallbackInfo& info);
 
 }  // namespace laxity::binding

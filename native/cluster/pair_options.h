@@ -19,6 +19,12 @@ enum class DecodeAdmission : std::uint8_t { kScheduler = 0, kEngine = 1 };
 /// Whether transfers that share an end slow each other down.
 enum class Links : std::uint8_t { kContended = 0, kFree = 1 };
 
+/// When the entries of a plan become leases. kSync: in the decide that made it. kAsync: with the event
+/// planArrived (CONTRACT 12); meanwhile the lookahead leases keep the prefill instances busy. kAsyncPaper:
+/// meanwhile an idle p takes the first call by workflow-FCFS, with the d of the earliest finish (HexAGenT's
+/// own fallback).
+enum class Planning : std::uint8_t { kSync = 0, kAsync = 1, kAsyncPaper = 2 };
+
 struct PairOptions {
   Reserve reserve = Reserve::kEarly;
   Staging staging = Staging::kNone;
@@ -26,7 +32,8 @@ struct PairOptions {
   Links links = Links::kContended;
   bool backfill = false;    ///< calls behind a head that does not fit on d may go first
   bool lateDecode = false;  ///< d is chosen again at the first token
-  double overlap = 0;       ///< share of the KV that has moved when the prefill ends, 0 .. 1
+  Planning planning = Planning::kSync;
+  double overlap = 0;  ///< share of the KV that has moved when the prefill ends, 0 .. 1
 };
 
 }  // namespace laxity

@@ -170,6 +170,7 @@ void Scheduler::demote(std::uint32_t slot, bool demoted) {
   Call& c = graph_.call(slot);
   c.demoted = demoted;
   if (c.state != CallState::kWaiting) return;
+  if (pairs_ != nullptr) rekeyPlan(graph_.workflow(c.workflow));
   queueOf(c).rekeyAt(c.heapPosition, staticKey(c, c.instance),
                      [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
   if (c.instance != kNoSlot)

@@ -57,6 +57,7 @@ void Scheduler::logDecisions(Nanos t) const {
 void Scheduler::horizonMoved(std::uint32_t workflow, Nanos before) {
   const Workflow& w = graph_.workflow(workflow);
   if (w.horizon != before && (!w.hasDeadline || needsHorizon_)) markDirty(workflow);
+  if (w.horizon != before && pairs_ != nullptr) rekeyPlan(w);
 }
 
 /// Brings deadline, tails, P and, where asked for, X up to date. Returns what is expected beyond the revealed
@@ -104,6 +105,7 @@ void Scheduler::refreshWorkflow(std::uint32_t workflow) {
     if (queue.entries()[c.heapPosition].key == key) continue;
     queue.rekeyAt(c.heapPosition, key,
                   [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+    if (pairs_ != nullptr && !forRoom && c.instance == kNoSlot) rekeyPlan(w);
     if (forRoom)
       touch(pairs_->call(slot).decode);
     else if (c.instance != kNoSlot)
@@ -142,6 +144,10 @@ void Scheduler::workflowFinished(const Workflow& w) {
           return false;
       },
       config_.order);
+  const bool again = pairs_ != nullptr && pairs_->ratios.add(w, last);
+  for (std::uint32_t other = 0; again && other < graph_.workflowSlots(); ++other) {
+    if (graph_.workflow(other).live) rekeyPlan(graph_.workflow(other));
+  }
   if (!reissue) return;
   for (std::uint32_t other = 0; other < graph_.workflowSlots(); ++other) {
     if (graph_.workflow(other).live) markDirty(other);
@@ -473,13 +479,12 @@ void Scheduler::enqueue(std::uint32_t slot) {
     cluster_.at(c.instance).backlog.enter(c.cost);
     ++waitingOf_[c.model];
   }
-  if (pairs_ != nullptr && c.instance == kNoSlot && pairs_->plans())
-    pairs_->addWaiting(cluster_, c, graph_.workflow(c.workflow), slot, estimates(slot));
+  if (pairs_ != nullptr && c.instance == kNoSlot && pairs_->plans()) joinPlan(slot);
 }
 
 void Scheduler::dequeue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
-  if (pairs_ != nullptr && c.instance == kNoSlot) pairs_->removeWaiting(slot);
+  if (pairs_ != nullptr && c.instance == kNoSlot) leavePlan(slot);
   queueOf(c).removeAt(c.heapPosition,
                       [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
   if (c.instance != kNoSlot) {

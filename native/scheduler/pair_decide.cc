@@ -95,6 +95,7 @@ void Scheduler::grantPair(std::uint32_t slot, std::uint32_t decode, Nanos ready,
     finish = pairs_->finishOn(c, decode, ready, now_);
   }
   joinDecode(slot, decode, ready, finish);
+  ++pairs_->leasesGiven[c.instance];
   if (rules_.any) liveGranted(slot);
   if (!c.streams) startTimer(p.ledger.prefillsEnd, {slot, c.generation, c.epoch});
 
@@ -195,28 +196,157 @@ void Scheduler::leaveShared(std::uint32_t slot) {
   const Call& c = graph_.call(slot);
   shared_[c.model].removeAt(c.heapPosition,
                             [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
-  pairs_->removeWaiting(slot);
+  leavePlan(slot);
+}
+
+/// Whether p can take a call at all now. Also of p that nothing touched: a plan for the others may want them.
+bool Scheduler::prefillOpen(std::uint32_t instance) {
+  const Instance& p = cluster_.at(instance);
+  return gateOpen(instance) && p.accepts() && p.closedUntil <= now_ && prefillGateOpen(p) &&
+         p.ledger.reservedKv < classTerms_[p.hardwareClass].kvLimit;
 }
 
 void Scheduler::leaseByPlan() {
-  // Also those that nothing touched: a plan for the others may want them.
-  const auto open = [&](std::uint32_t m) {
-    const Instance& p = cluster_.at(m);
-    return gateOpen(m) && p.accepts() && p.closedUntil <= now_ && prefillGateOpen(p) &&
-           p.ledger.reservedKv < classTerms_[p.hardwareClass].kvLimit;
-  };
+  if (pairs_->options.planning != Planning::kSync) {
+    if (pairs_->inFlight.arrived) applyPlan();
+    if (!pairs_->inFlight.pending) requestPlan();
+    if (pairs_->options.planning == Planning::kAsyncPaper) leaseFallback();
+    return;
+  }
   bool any = true;
   while (any && pairs_->waiting() > 0) {
     any = false;
-    pairs_->refresh(cluster_, graph_, open);
+    pairs_->refresh(cluster_, graph_, [&](std::uint32_t m) { return prefillOpen(m); });
     if (pairs_->open() == 0) return;
     const bool projected = keyWaiting();
     for (const PlanEntry& e : pairs_->plan(now_, projected)) {
       const std::uint32_t prefill = pairs_->prefillInstance(e.prefill);
-      if (!open(prefill) || !hasPrefillCredit(prefill, graph_.call(e.call))) continue;
+      if (!prefillOpen(prefill) || !hasPrefillCredit(prefill, graph_.call(e.call))) continue;
       leaseShared(e.call, prefill, pairs_->decodeInstance(e.decode), e.ready, e.finish);
       any = true;
     }
+  }
+}
+
+// --- asynchronous plans (CONTRACT 12): made on the state of the decide that asks for them, applied when they
+// arrive. At most one is in flight.
+
+void Scheduler::requestPlan() {
+  if (pairs_->waiting() == 0) return;
+  pairs_->refresh(cluster_, graph_, [&](std::uint32_t m) { return prefillOpen(m); });
+  if (pairs_->open() == 0) return;
+  const bool projected = keyWaiting();
+  PlanInFlight& flight = pairs_->inFlight;
+  flight.entries.clear();
+  for (const PlanEntry& e : pairs_->plan(now_, projected)) {
+    const std::uint32_t prefill = pairs_->prefillInstance(e.prefill);
+    flight.entries.push_back({graph_.ref(e.call), graph_.call(e.call).epoch, prefill,
+                              pairs_->decodeInstance(e.decode), pairs_->leasesGiven[prefill]});
+  }
+  flight.pending = true;
+}
+
+/// Entries whose call is gone, whose p got another lease meanwhile or has no credit, or whose d cannot take
+/// the call any more are dropped (planner.md 6): their calls wait for the next plan.
+void Scheduler::applyPlan() {
+  PlanInFlight& flight = pairs_->inFlight;
+  flight.pending = flight.arrived = false;
+  for (const PlanInFlight::Entry& e : flight.entries) {
+    if (!ok(graph_.findCall(e.call))) continue;
+    const Call& c = graph_.call(e.call.slot);
+    if (c.state != CallState::kWaiting || c.instance != kNoSlot || c.epoch != e.epoch) continue;
+    if (pairs_->leasesGiven[e.prefill] != e.revision) continue;
+    const PairView view = pairView(c, e.call.slot);
+    if (!view.isPrefill(e.prefill) || !view.isDecode(e.decode)) continue;
+    if (!prefillOpen(e.prefill) || !hasPrefillCredit(e.prefill, c)) continue;
+    leaseShared(e.call.slot, e.prefill, e.decode, kNever, kNever);
+    --pairs_->leasesGiven[e.prefill];  // the plan's own lease voids none of its entries
+  }
+}
+
+/// HexAGenT's fallback while a plan is in flight: each idle p takes the first call by workflow-FCFS that it
+/// can serve, with the d of its earliest finish.
+void Scheduler::leaseFallback() {
+  if (!pairs_->inFlight.pending) return;
+  for (const std::uint32_t m : cluster_.byTie()) {
+    if (cluster_.at(m).spec.role != Role::kPrefill || cluster_.at(m).ledger.unprefilled > 0 ||
+        !prefillOpen(m))
+      continue;
+    std::uint32_t first = kNoSlot;
+    for (const auto& entry : pairs_->waitingCalls()) {
+      const Call& c = graph_.call(entry.slot);
+      if (first != kNoSlot && graph_.call(first).rank <= c.rank) continue;
+      if (pairView(c, entry.slot).isPrefill(m) && hasPrefillCredit(m, c)) first = entry.slot;
+    }
+    if (first == kNoSlot) continue;
+    const Call& c = graph_.call(first);
+    const auto best = pairs_->best(cluster_, c, estimates(first), pairs_->decodeAlone(first), m, now_);
+    if (best.decode != kNoSlot) leaseShared(first, m, best.decode, best.ready, best.finish);
+  }
+}
+
+// --- which waiting calls a plan looks at
+
+/// How urgent, when there are more than a plan looks at: the order's own key, or for an order whose keys move
+/// with time -(a + alpha* H).
+Nanos Scheduler::planKey(const Call& c) const {
+  if (c.demoted) return demotedKey(c);
+  return dynamic_ ? pairs_->ratios.key(workflowOf(c)) : staticKey(c, kNoSlot);
+}
+
+void Scheduler::joinPlan(std::uint32_t slot) {
+  const auto enter = [&](std::uint32_t s) {
+    const Call& c = graph_.call(s);
+    pairs_->addWaiting(cluster_, c, graph_.workflow(c.workflow), s, estimates(s));
+  };
+  const auto leave = [&](std::uint32_t s) { pairs_->removeWaiting(s); };
+  MostUrgent& crowd = pairs_->crowd;
+  if (crowd.outside() == 0 && pairs_->waiting() < kPlanLimit) {
+    enter(slot);
+    return;
+  }
+  if (crowd.outside() == 0) {  // the first that is too many
+    crowd.clear();
+    const std::vector<laxity::WaitingCalls::ByKv> inside = pairs_->waitingCalls();
+    for (const auto& entry : inside) {
+      const Call& c = graph_.call(entry.slot);
+      crowd.add(
+          entry.slot, planKey(c), c.rank, [](std::uint32_t) {}, leave);
+    }
+  }
+  const Call& c = graph_.call(slot);
+  crowd.add(slot, planKey(c), c.rank, enter, leave);
+}
+
+void Scheduler::leavePlan(std::uint32_t slot) {
+  MostUrgent& crowd = pairs_->crowd;
+  if (crowd.outside() == 0 || !crowd.holds(slot)) {
+    pairs_->removeWaiting(slot);
+    return;
+  }
+  crowd.remove(
+      slot,
+      [&](std::uint32_t s) {
+        const Call& c = graph_.call(s);
+        pairs_->addWaiting(cluster_, c, graph_.workflow(c.workflow), s, estimates(s));
+      },
+      [&](std::uint32_t s) { pairs_->removeWaiting(s); });
+}
+
+/// Its horizon, its deadline or alpha* changed.
+void Scheduler::rekeyPlan(const Workflow& w) {
+  MostUrgent& crowd = pairs_->crowd;
+  if (crowd.outside() == 0) return;
+  for (std::uint32_t slot = w.firstUnfinished; slot != kNoSlot; slot = graph_.call(slot).next) {
+    const Call& waiting = graph_.call(slot);
+    if (waiting.state != CallState::kWaiting || !crowd.holds(slot)) continue;
+    crowd.rekey(
+        slot, planKey(waiting),
+        [&](std::uint32_t s) {
+          const Call& c = graph_.call(s);
+          pairs_->addWaiting(cluster_, c, graph_.workflow(c.workflow), s, estimates(s));
+        },
+        [&](std::uint32_t s) { pairs_->removeWaiting(s); });
   }
 }
 

@@ -268,12 +268,11 @@ void Scheduler::pairsChanged() {
   pairsRevision_ = cluster_.revision();
   pairs_->grow(graph_.callSlots(), cluster_.classes().size());
   pairs_->rebuild(cluster_, graph_, now_);
+  pairs_->leasesGiven.resize(cluster_.size(), 0);
+  pairs_->crowd.clear();
   if (!pairs_->plans()) return;
   for (const IndexedHeap& queue : shared_) {
-    for (const HeapEntry& entry : queue.entries()) {
-      const Call& c = graph_.call(entry.slot);
-      pairs_->addWaiting(cluster_, c, graph_.workflow(c.workflow), entry.slot, estimates(entry.slot));
-    }
+    for (const HeapEntry& entry : queue.entries()) joinPlan(entry.slot);
   }
 }
 

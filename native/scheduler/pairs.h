@@ -18,11 +18,13 @@
 
 #include "cluster/cluster.h"
 #include "cluster/pair_options.h"
+#include "order/finished_ratios.h"
 #include "placement/pair_registry.h"
 #include "planner/decode_planner.h"
 #include "planner/pair_planner.h"
 #include "planner/pools.h"
 #include "planner/waiting_calls.h"
+#include "scheduler/most_urgent.h"
 #include "workflow/graph.h"
 #include "workflow/horizon.h"
 #include "workflow/pair_estimate.h"
@@ -44,6 +46,23 @@ struct PairCall {
   Nanos finish = 0;                          ///< projected at the lease or at the first token
   std::uint32_t previousOnDecode = kNoSlot;  ///< the calls committed to d
   std::uint32_t nextOnDecode = kNoSlot;
+};
+
+/// A plan looks at so many waiting calls (CONTRACT 12).
+inline constexpr std::uint32_t kPlanLimit = 1024;
+
+/// An asynchronous plan between the decide that made it and its arrival.
+struct PlanInFlight {
+  struct Entry {
+    Ref call;
+    std::uint32_t epoch;
+    std::uint32_t prefill;  ///< instances
+    std::uint32_t decode;
+    std::uint32_t revision;  ///< of p: leases given there by anybody else since make the entry void
+  };
+  bool pending = false;
+  bool arrived = false;
+  std::vector<Entry> entries;
 };
 
 class Pairs {
@@ -113,6 +132,9 @@ class Pairs {
   void addWaiting(const Cluster& cluster, const Call& c, const Workflow& w, std::uint32_t slot,
                   const Estimate* estimates);
   void removeWaiting(std::uint32_t slot);
+  /// Calls that wait beyond those a plan looks at. Kept only while there are more than kPlanLimit.
+  MostUrgent crowd{kPlanLimit};
+  FinishedRatios ratios;
   std::uint32_t waiting() const { return waiting_.size(); }
   bool isWaiting(std::uint32_t slot) const { return waiting_.holds(slot); }
   const std::vector<WaitingCalls::ByKv>& waitingCalls() const { return waiting_.byKv(); }
@@ -140,6 +162,9 @@ class Pairs {
   }
   std::uint32_t prefillInstance(std::uint32_t poolSlot) const { return prefillInstances_[poolSlot]; }
   std::uint32_t decodeInstance(std::uint32_t poolSlot) const { return decodeInstances_[poolSlot]; }
+  PlanInFlight inFlight;
+  std::vector<std::uint32_t> leasesGiven;  ///< by instance: the revision of p
+
   std::uint64_t planCount() const { return plans_; }
   std::uint64_t plannedCalls() const { return planned_; }
 

@@ -65,6 +65,7 @@ void Scheduler::policyChanged() {
   tracksBacklog_ =
       std::visit([](const auto& p) { return kNeedsBacklog<std::decay_t<decltype(p)>>; }, pairs_->placement);
   tracksUtilisation_ = aheadIfContended_ = false;
+  countsWorkflows_ = countsWorkflows_ || pairs_->plans();
 }
 
 Status Scheduler::findAttempt(const CallAttempt& a) const {
@@ -112,7 +113,15 @@ void Scheduler::cacheParameters() {
   budgetMargin_ = config_.parameters[Parameter::kBudgetMargin];
 }
 
-Status Scheduler::planArrived(Nanos) { return Status::kUnsupported; }
+Status Scheduler::planArrived(Nanos t) {
+  if (pairs_ == nullptr || pairs_->options.planning == Planning::kSync) return Status::kUnsupported;
+  if (!planInFlight()) return Status::kBadState;
+  const Status advanced = advance(t);
+  if (!ok(advanced)) return advanced;
+  tap(t, EventKind::kPlanArrived);
+  pairs_->inFlight.arrived = true;
+  return Status::kOk;
+}
 
 Status Scheduler::timer(Nanos t) {
   const Status advanced = advance(t);

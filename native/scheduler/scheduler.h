@@ -120,7 +120,7 @@ class Scheduler {
   std::span<const Decision> decide(Nanos t) {
     decisions_.clear();
     if (!ok(place(t))) return {};
-    if (!rejected_.empty() || !touched_.empty() || !rerouted_.empty()) decideAll();
+    if (!rejected_.empty() || !touched_.empty() || (pairs_ != nullptr && pairsDue())) decideAll();
     if (rules_.any) enforceLimits(t);
     if (log_ != nullptr) logDecisions(t);
     return decisions_;
@@ -129,6 +129,11 @@ class Scheduler {
   /// Whether a placement from outside failed in the last `place` or `decide`. Its call keeps its state, no
   /// call behind it was placed or leased, the decisions made before it stand; the next decide asks again.
   bool placementFailed() const { return placementFailed_; }
+
+  /// Asynchronous planning: a plan was made and waits for its planArrived.
+  bool planInFlight() const {
+    return pairs_ != nullptr && pairs_->inFlight.pending && !pairs_->inFlight.arrived;
+  }
 
   /// When the scheduler wants a timer event; kNever without one.
   Nanos nextWake() const {
@@ -285,6 +290,15 @@ class Scheduler {
   void leaseShared(std::uint32_t slot, std::uint32_t prefill, std::uint32_t decode, Nanos ready,
                    Nanos finish);
   void leaveShared(std::uint32_t slot);
+  void joinPlan(std::uint32_t slot);
+  void leavePlan(std::uint32_t slot);
+  void rekeyPlan(const Workflow& w);
+  Nanos planKey(const Call& c) const;
+  void requestPlan();
+  void applyPlan();
+  void leaseFallback();
+  bool prefillOpen(std::uint32_t instance);
+  bool pairsDue() const { return !rerouted_.empty() || pairs_->inFlight.arrived; }
   void leaseByPlan();
   bool keyWaiting();
   void serveDecode(std::uint32_t instance);

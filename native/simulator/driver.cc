@@ -41,6 +41,8 @@ EngineOptions engineOptions(const RunOptions& options) {
   engine.firstToken = options.compat == Compat::kNone ? FirstToken::kFromPrefill : FirstToken::kFromDecode;
   engine.chargeOutput = options.compat == Compat::kNone;
   engine.requeueEvicted = options.feedback == Feedback::kLease;
+  engine.backfill = options.pairs.backfill;
+  engine.kvFirst = options.pairs.staging == Staging::kUnlimited;
   return engine;
 }
 
@@ -101,12 +103,15 @@ Status Driver::start() {
     if (!ok(added)) return added;
     engines_[m].reset(add.spec, cluster_.latencies[add.spec.latency], engineOptions(options_));
     chunked_ |= add.spec.mode == EngineMode::kChunked;
+    paired_ |= add.spec.role != Role::kUnified;
   }
+  if (paired_) pairStart();
   priceSlo();
   if (caching_) cache_.reset(trace_.columns().workflows, cluster_.prefixCaches);
   if (wrong_) {
     const double overcommit = options_.parameters[Parameter::kOvercommit];
     for (const InstanceSpec& m : cluster_.instances) {
+      if (m.role == Role::kPrefill) continue;
       if (mostKv_.size() <= m.model) mostKv_.resize(std::size_t{m.model} + 1, 0);
       const auto limit = static_cast<std::int64_t>(static_cast<double>(m.kvTokens) * overcommit);
       mostKv_[m.model] = std::max(mostKv_[m.model], std::min(limit, m.kvTokens));
@@ -123,6 +128,7 @@ Status Driver::run(RunResult* result) {
   while (ok(status_)) {
     Nanos t = std::min({engineNext_.min(), scheduler_.nextWake(), nextArrival_});
     if (!gaps_.empty()) t = std::min(t, -gaps_.top().key);
+    if (paired_) t = std::min(t, links_.next());
     if (t == kNever) break;
     if (t >= kMaxTime) return Status::kBadTime;
     ++result_.instants;
@@ -137,6 +143,7 @@ Status Driver::run(RunResult* result) {
   if (endedWorkflows_ != workflows) return Status::kLawBroken;  // nothing accepted is ever lost
   for (const Engine& engine : engines_) result_.hiddenEvictions += engine.requeued();
   metrics_.summarise(outputs_, &result_);
+  if (paired_) pairSummarise();
   if (!outputs_.tenants.empty()) summariseTenants(metrics_, slo_, trace_, outputs_.tenants);
   *result = result_;
   return status_;
@@ -150,7 +157,10 @@ Status Driver::instant(Nanos t) {
     due_.push_back(m);
   }
   reveals_.clear();
-  if (!due_.empty()) engineEvents(t);
+  if (paired_)
+    pairEvents(t);
+  else if (!due_.empty())
+    engineEvents(t);
   if (nextArrival_ <= t) {
     arrive(t);
     arrivalEvents(t);
@@ -160,9 +170,13 @@ Status Driver::instant(Nanos t) {
   if (!ended_.empty()) closeAll(t);
   decide(t);
   // A rejection aborts its workflow, which may take the head of a queue away: another event, another decide.
-  while (!ended_.empty() && ok(status_)) {
+  while ((!ended_.empty() || (paired_ && pairUnasked(t))) && ok(status_)) {
     closeAll(t);
     decide(t);
+  }
+  if (paired_) {
+    pairSettle(t);
+    return status_;
   }
   for (const std::uint32_t m : due_) {
     engines_[m].settle(t);
@@ -180,6 +194,7 @@ void Driver::decide(Nanos t) {
     if (chunked_) reportBudgets(t);
     if (!scheduler_.touched().empty()) reportBoundaries(t);
   }
+  if (paired_ && !pairNews(t)) return;
   if (const auto decisions = scheduler_.decide(t); !decisions.empty()) carryOut(decisions, t);
   if (!misjudged_.empty()) correctBudgets(t);
   if (scheduler_.placementFailed()) check(Status::kPlacementFailed);
@@ -210,7 +225,7 @@ void Driver::engineEvents(Nanos t) {
 }
 
 void Driver::callPrefilled(const EngineCall& call, std::uint32_t instance, Nanos t) {
-  check(scheduler_.firstToken(t, {attempt(call.slot)}));
+  event(scheduler_.firstToken(t, {attempt(call.slot)}));
   const CallTruth& c = truth_.call(call.slot);
   if (caching_) cache_.touch(instance, truth_.workflow(c.open).workflow, call.promptTokens);
   if (options_.laws) {
@@ -232,7 +247,8 @@ bool Driver::over(std::uint32_t slot) const {
 }
 
 void Driver::callEvicted(const Engine::Evicted& e, Nanos t) {
-  check(scheduler_.evicted(t, {attempt(e.call.slot), e.generated}));
+  event(scheduler_.evicted(t, {attempt(e.call.slot), e.generated}));
+  if (paired_) pairs_.end(e.call.slot);
   CallTruth& c = truth_.call(e.call.slot);
   c.generated += e.generated;
   ++c.epoch;
@@ -244,11 +260,12 @@ void Driver::callEvicted(const Engine::Evicted& e, Nanos t) {
 
 void Driver::callFinished(std::uint32_t slot, std::uint32_t instance, Nanos t) {
   const CallTruth& call = truth_.call(slot);
-  if (caching_) {
+  if (paired_) pairs_.end(slot);
+  if (caching_ && !paired_) {  // on prefill instances only prompts are kept
     cache_.touch(instance, truth_.workflow(call.open).workflow,
                  trace_.columns().promptTokens[call.row] + trace_.columns().outputTokens[call.row]);
   }
-  check(scheduler_.finished(t, {attempt(slot), trace_.columns().outputTokens[call.row] - call.generated}));
+  event(scheduler_.finished(t, {attempt(slot), trace_.columns().outputTokens[call.row] - call.generated}));
   if (outputs_.finishedMs != nullptr) outputs_.finishedMs[call.row] = toMs(t);
   ++result_.calls;
   --truth_.workflow(call.open).inFlight;
@@ -257,7 +274,9 @@ void Driver::callFinished(std::uint32_t slot, std::uint32_t instance, Nanos t) {
 
 /// Lease mode: the call outgrew the engine's whole KV cache.
 void Driver::callOverflowed(std::uint32_t slot, Nanos t) {
-  check(scheduler_.failed(t, {attempt(slot), FailureClass::kFault, Leg::kUnified, 0, 0, 0, 0}));
+  const Leg leg = paired_ ? Leg::kDecode : Leg::kUnified;
+  if (paired_) pairs_.end(slot);
+  event(scheduler_.failed(t, {attempt(slot), FailureClass::kFault, leg, 0, 0, 0, 0}));
   CallTruth& call = truth_.call(slot);
   OpenTruth& w = truth_.workflow(call.open);
   --w.inFlight;
@@ -319,7 +338,7 @@ void Driver::toolsDone(Nanos t) {
       reveals_.push_back(g);
     } else {
       const Ref c = truth_.refOf(g.index, g.row);
-      check(scheduler_.toolDone(t, {{c, truth_.call(c.slot).epoch}}));
+      event(scheduler_.toolDone(t, {{c, truth_.call(c.slot).epoch}}));
     }
   }
 }
@@ -341,7 +360,7 @@ void Driver::arrivalEvents(Nanos t) {
     if (outputs_.arrivalMs != nullptr) outputs_.arrivalMs[w.workflow] = toMs(t);
     const std::uint16_t tenant = c.tenant == nullptr ? 0 : c.tenant[w.workflow];
     const auto stages = static_cast<std::int16_t>(cluster_.templates.empty() ? -1 : options_.stageTemplate);
-    check(scheduler_.openWorkflow(t, {w.ref, tenant, stages, 0, slo_.deadline(w.workflow, t), -1}));
+    event(scheduler_.openWorkflow(t, {w.ref, tenant, stages, 0, slo_.deadline(w.workflow, t), -1}));
   }
   for (const std::uint32_t index : opened_) {
     if (early()) revealAll(index, t);
@@ -381,7 +400,7 @@ void Driver::revealCall(std::uint32_t index, std::uint32_t row, Nanos t, bool ea
   r.predictedHigh = r.predictedTokens;
   if (wrong_) mistakeLengths(truth_.workflow(index).workflow, row);
   if (caching_) hintCached(truth_.workflow(index).workflow, row);
-  check(scheduler_.reveal(t, r, parents_));
+  event(scheduler_.reveal(t, r, parents_));
 }
 
 /// A mistake alone never makes a call larger than every instance of its model: whoever predicts knows the
@@ -455,7 +474,7 @@ void Driver::workflowEnded(std::uint32_t index, Nanos t) {
   if (!w.closed) {
     w.closed = true;
     ++endedWorkflows_;
-    check(scheduler_.closeWorkflow(t, {w.ref}));
+    event(scheduler_.closeWorkflow(t, {w.ref}));
     if (!w.aborted) {
       metrics_.completed(w.workflow, w.arrival, t);
       if (outputs_.control != nullptr)
@@ -499,6 +518,7 @@ namespace {
 /// Engines whose queue or ledger changed report their exact capacity at a boundary: now, or when they reach
 /// it.
 void Driver::reportBoundaries(Nanos t) {
+  if (paired_) return pairBoundaries(t);
   for (const std::uint32_t m : scheduler_.touched()) {
     Engine& engine = engines_[m];
     if (engine.empty() || engine.wakePending() || engine.budgetOpened())
@@ -538,6 +558,10 @@ void Driver::carryOut(std::span<const Decision> decisions, Nanos t) {
       ended_.push_back(c.open);
       continue;
     }
+    if (paired_) {
+      pairDecision(d, t);
+      continue;
+    }
     ++w.inFlight;
     const Call& call = scheduler_.graph().call(d.call.slot);
     FoundPrefix found;
@@ -557,8 +581,12 @@ void Driver::lawsHold() {
   if (!scheduler_.audit()) check(Status::kLawBroken);
   if (caching_ && !cache_.consistent()) check(Status::kLawBroken);
   std::int64_t prefilled = 0;
-  for (const Engine& engine : engines_) prefilled += engine.prefilledTokens();
+  for (std::uint32_t m = 0; m < engines_.size(); ++m) {
+    // What a decode instance prefills again it has from nobody.
+    if (cluster_.instances[m].role != Role::kDecode) prefilled += engines_[m].prefilledTokens();
+  }
   if (prefilled + cachedTokens_ != promptTokens_) check(Status::kLawBroken);
+  if (paired_) return pairLawsHold();
   for (std::uint32_t m = 0; m < engines_.size(); ++m) {
     const Ledger& ledger = scheduler_.cluster().at(m).ledger;
     if (ledger.leased != engines_[m].held()) check(Status::kLawBroken);
@@ -584,13 +612,17 @@ Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions
       (!cluster.prefixCaches.empty() || options.error.lengths() || options.error.times()))
     return Status::kUnsupported;
   const std::uint32_t calls = trace.columns().calls;
-  for (double* column : {outputs.readyMs, outputs.leasedMs, outputs.firstTokenMs, outputs.finishedMs}) {
+  for (double* column : {outputs.readyMs, outputs.leasedMs, outputs.firstTokenMs, outputs.finishedMs,
+                         outputs.transferStartMs, outputs.transferredMs, outputs.decodeMs}) {
     if (column != nullptr) std::fill_n(column, calls, std::numeric_limits<double>::quiet_NaN());
   }
-  if (outputs.instance != nullptr) std::fill_n(outputs.instance, calls, std::uint16_t{0xffff});
+  for (std::uint16_t* column : {outputs.instance, outputs.decodeInstance}) {
+    if (column != nullptr) std::fill_n(column, calls, std::uint16_t{0xffff});
+  }
+  if (!(options.pairs.overlap >= 0 && options.pairs.overlap <= 1)) return Status::kBadValue;
   if (options.compat != Compat::kNone) {  // the original knows one mode
     for (const InstanceSpec& spec : cluster.instances) {
-      if (spec.mode != EngineMode::kPrefillFirst) return Status::kUnsupported;
+      if (spec.mode != EngineMode::kPrefillFirst || spec.role != Role::kUnified) return Status::kUnsupported;
     }
   }
   if (options.compat == Compat::kHexgenTicks)

@@ -12,6 +12,8 @@
 // holders of the call's prefix as of that instant, which a router knows no better: until the lease, where the
 // cache is asked, both holders may have lost it and others may have got it. A call revealed with its workflow
 // (declared, oracle) never has a hint.
+//
+// What is particular to prefill-decode clusters stands in pair_driver.cc.
 #pragma once
 
 #include <memory>
@@ -20,13 +22,16 @@
 #include "base/tournament.h"
 #include "scheduler/scheduler.h"
 #include "simulator/engine.h"
+#include "simulator/links.h"
 #include "simulator/metrics.h"
+#include "simulator/pair_truth.h"
 #include "simulator/simulation.h"
 #include "simulator/truth.h"
 
 namespace laxity {
 
-/// Deadline and SLO base of workflows: from the trace, the template, or the exclusive time of each.
+/// Deadline and SLO base of workflows: from the trace, the template, or the exclusive time or final horizon of
+/// each.
 class SloRule {
  public:
   SloRule(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options)
@@ -44,12 +49,14 @@ class SloRule {
   double scale(std::uint32_t workflow) const;
   bool declared(std::uint32_t workflow) const;
   Nanos exclusive(std::uint32_t workflow) const;
+  Nanos meanTime(std::uint32_t row) const;
 
   const Trace& trace_;
   const ClusterSpec& spec_;
   const RunOptions& options_;
   const Cluster* cluster_ = nullptr;
   Nanos templateTime_ = 0;
+  std::vector<Nanos> horizons_;  ///< by workflow, where they are the base
 };
 
 /// What one run leaves to the next.
@@ -103,12 +110,38 @@ class Driver {
   void correctBudgets(Nanos t);
   FoundPrefix findCached(const Call& call, std::uint32_t row, std::uint32_t workflow, std::uint32_t instance);
   void lawsHold();
+
+  // Prefill-decode clusters: pair_driver.cc.
+  void pairStart();
+  void pairEvents(Nanos t);
+  void pairPrefilled(const EngineCall& call, Nanos t);
+  void pairTransferred(const Transfer& transfer, Nanos t);
+  void pairDecision(const Decision& d, Nanos t);
+  void pairSettle(Nanos t);
+  void pairBoundaries(Nanos t);
+  bool pairNews(Nanos t);
+  bool pairUnasked(Nanos t);
+  void pairWakeTouched(Nanos t);
+  void askRoom(std::uint32_t slot);
+  void choose(std::uint32_t slot, std::uint32_t d);
+  void startTransfer(std::uint32_t slot, Nanos t);
+  void roomGiven(std::uint32_t slot, std::uint32_t d, Nanos t);
+  void pairJoined(std::uint32_t slot, Nanos t);
+  void pairLawsHold();
+  void pairSummarise();
+  void dueNow(std::uint32_t m);
+
   bool early() const {
     return options_.knowledge == Knowledge::kDeclared || options_.knowledge == Knowledge::kOracle;
   }
   Nanos gapOf(std::uint32_t row) const;
   CallAttempt attempt(std::uint32_t slot) {
     return {{slot, truth_.call(slot).generation}, truth_.call(slot).epoch};
+  }
+  /// What an event of the scheduler returned.
+  void event(Status s) {
+    news_ = true;
+    check(s);
   }
   void check(Status s) {
     if (!ok(s) && ok(status_)) status_ = s;
@@ -135,6 +168,10 @@ class Driver {
   std::vector<Engine> engines_;
   TournamentTree engineNext_;
   bool chunked_ = false;  ///< some engine is
+  bool paired_ = false;   ///< a prefill-decode cluster
+  bool news_ = false;     ///< the scheduler was told something since it last decided
+  PairTruth pairs_;
+  LinkNetwork links_;
 
   Status status_ = Status::kOk;
   Nanos nextArrival_ = kNever;

@@ -1,8 +1,9 @@
 // One engine: its running batch, true KV, iteration clock and inner FIFO of leased calls.
 //
-// The parts common to all modes stand in engine_batch.h, each mode in a file of its own (prefill_first.h,
-// chunked.h, decode_share.h); this class chooses between them by a branch, not by a virtual call. All of them
-// leap: while the batch is constant no iteration is visited.
+// The parts common to all stand in engine_batch.h, each mode of unified engines (prefill_first.h, chunked.h,
+// decode_share.h) and each role of prefill-decode clusters (prefill_only.h, decode_only.h) in a file of its own;
+// this class chooses between them by a branch, not by a virtual call. All of them leap: while the batch is
+// constant no iteration is visited.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +11,32 @@
 #include <vector>
 
 #include "simulator/chunked.h"
+#include "simulator/decode_only.h"
 #include "simulator/decode_share.h"
 #include "simulator/engine_batch.h"
 #include "simulator/prefill_first.h"
+#include "simulator/prefill_only.h"
 
 namespace laxity {
 
 class Engine {
+  /// Role and mode as one, so that choosing is one comparison for the most frequent.
+  enum class Kind : std::uint8_t { kPrefillFirst, kChunked, kDecodeShare, kPrefillOnly, kDecodeOnly };
+
   template <class Self, class Body>
   static auto dispatch(Self& e, Body&& body) {
-    if (e.batch_.spec.mode == EngineMode::kPrefillFirst) [[likely]]
+    if (e.kind_ == Kind::kPrefillFirst) [[likely]]
       return body(e.prefillFirst_);
-    if (e.batch_.spec.mode == EngineMode::kChunked) return body(e.chunked_);
+    if (e.kind_ == Kind::kChunked) return body(e.chunked_);
+    if (e.kind_ == Kind::kPrefillOnly) return body(e.prefillOnly_);
+    if (e.kind_ == Kind::kDecodeOnly) return body(e.decodeOnly_);
     return body(e.decodeShare_);
+  }
+  static Kind kindOf(const InstanceSpec& spec) {
+    if (spec.role == Role::kPrefill) return Kind::kPrefillOnly;
+    if (spec.role == Role::kDecode) return Kind::kDecodeOnly;
+    if (spec.mode == EngineMode::kPrefillFirst) return Kind::kPrefillFirst;
+    return spec.mode == EngineMode::kChunked ? Kind::kChunked : Kind::kDecodeShare;
   }
   template <class Body>
   auto onMode(Body&& body) {
@@ -37,9 +51,12 @@ class Engine {
   using Evicted = EvictedCall;
 
   void reset(const InstanceSpec& spec, const LatencyModel& latency, const EngineOptions& options) {
+    kind_ = kindOf(spec);
     batch_.reset(spec, latency, options);
     chunked_.reset();
     decodeShare_.reset(spec);
+    prefillOnly_.reset();
+    decodeOnly_.reset(options);
   }
 
   /// Takes a lease. The engine acts on it at the next settle.
@@ -107,11 +124,29 @@ class Engine {
   /// Time spent in prefills and iterations so far, as of the last boundary at which something changed.
   Nanos busy() const { return batch_.busy; }
 
+  // --- prefill role
+  /// The KV of a prompt whose prefill ended has left; the engine acts on it at the next settle.
+  void kvLeft(std::int64_t tokens) { prefillOnly_.kvLeft(batch_, tokens); }
+  std::uint32_t holding() const { return prefillOnly_.holding(); }
+
+  // --- decode role (decode_only.h); `join` follows every `advance` and every `arrived`
+  void requestRoom(const EngineCall& call) { DecodeOnly::requestRoom(batch_, call); }
+  void arrived(std::uint32_t slot) { decodeOnly_.arrived(slot); }
+  void dropRoom(std::uint32_t slot, Nanos t) { decodeOnly_.dropRoom(batch_, slot, t); }
+  void join(Nanos t) { decodeOnly_.join(batch_, t); }
+  const std::vector<std::uint32_t>& roomGiven() const { return decodeOnly_.roomGiven(); }
+  const std::vector<std::uint32_t>& joined() const { return decodeOnly_.joined(); }
+  std::size_t rooms() const { return decodeOnly_.rooms(); }
+  std::int64_t kvPeak() const { return decodeOnly_.kvPeak(); }
+
  private:
+  Kind kind_ = Kind::kPrefillFirst;
   EngineBatch batch_;
   PrefillFirst prefillFirst_;
   Chunked chunked_;
   DecodeShare decodeShare_;
+  PrefillOnly prefillOnly_;
+  DecodeOnly decodeOnly_;
 };
 
 }  // namespace laxity

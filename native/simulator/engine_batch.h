@@ -38,6 +38,8 @@ struct EngineOptions {
   FirstToken firstToken = FirstToken::kFromPrefill;
   bool chargeOutput = true;     ///< false: output never takes KV (HexGen-Flow's simulator)
   bool requeueEvicted = false;  ///< lease mode: an evicted call goes first in the inner FIFO, unseen
+  bool backfill = false;        ///< decode role: room goes to calls behind a head that does not fit
+  bool kvFirst = false;         ///< decode role: calls ask for room when their KV is here
 };
 
 struct EvictedCall {

@@ -39,6 +39,7 @@ void Metrics::summarise(const RunOutputs& outputs, RunResult* result) {
     outputs.attainment[s] = n > 0 ? static_cast<double>(met) / static_cast<double>(n) : 0;
   }
   result->sloScale95 = upperQuantile(scratch, 0.95);
+  result->sloScale99 = upperQuantile(scratch, 0.99);
 }
 
 }  // namespace laxity

@@ -1,11 +1,18 @@
 #include <algorithm>
 
 #include "simulator/driver.h"
+#include "simulator/final_horizon.h"
+#include "workflow/pair_estimate.h"
 
 namespace laxity {
 
 void SloRule::price(const Cluster& cluster) {
   cluster_ = &cluster;
+  horizons_.clear();
+  if (options_.sloBase == SloBase::kHorizon) {
+    FinalHorizon horizon(trace_, cluster, {engineOptions(options_).firstToken, 1, options_.pairs.overlap});
+    for (std::uint32_t w = 0; w < trace_.columns().workflows; ++w) horizons_.push_back(horizon.of(w));
+  }
   if (options_.sloBase != SloBase::kTemplate || spec_.templates.empty()) return;
   StageTemplate stages(spec_.templates.front());
   stages.price(cluster, engineOptions(options_).firstToken);
@@ -17,8 +24,9 @@ bool SloRule::declared(std::uint32_t workflow) const {
   return slo != nullptr && slo[workflow] == slo[workflow];  // NaN = none
 }
 
-/// A declared SLO is its own base: scale 1 is the SLO.
+/// A declared SLO is its own base: scale 1 is the SLO. Not with horizons, whose ratios are a metric by themselves.
 Nanos SloRule::base(std::uint32_t workflow) const {
+  if (!horizons_.empty()) return horizons_[workflow];
   if (declared(workflow)) return fromMs(trace_.columns().sloMs[workflow]);
   return templateTime_ > 0 ? templateTime_ : exclusive(workflow);
 }
@@ -31,9 +39,34 @@ double SloRule::scale(std::uint32_t workflow) const {
 }
 
 Nanos SloRule::deadline(std::uint32_t workflow, Nanos arrival) const {
-  const double scaled = scale(workflow) * static_cast<double>(base(workflow));
+  const Nanos unit = declared(workflow) ? fromMs(trace_.columns().sloMs[workflow]) : base(workflow);
+  const double scaled = scale(workflow) * static_cast<double>(unit);
   const auto limit = static_cast<double>(kMaxTime - arrival);
   return arrival + (scaled < limit ? static_cast<Nanos>(scaled + 0.5) : kMaxTime - arrival);
+}
+
+/// Mean time alone over the instances; prefill-decode: of its parts, over the instances of each role.
+Nanos SloRule::meanTime(std::uint32_t row) const {
+  const TraceColumns& c = trace_.columns();
+  const std::uint16_t model = c.model == nullptr ? 0 : c.model[row];
+  const FirstToken first = engineOptions(options_).firstToken;
+  const auto& classes = cluster_->classes();
+  if (!classes.empty() && classes.front().spec.role != Role::kUnified) {
+    std::vector<Estimate> estimates(classes.size());
+    std::vector<Nanos> decodeAlone(classes.size());
+    const std::int64_t kv = std::int64_t{c.promptTokens[row]} + c.outputTokens[row];
+    return pairEstimates(*cluster_, {model, 0, c.promptTokens[row], c.outputTokens[row], kv, 1},
+                         {first, 1, options_.pairs.overlap}, estimates.data(), decodeAlone.data());
+  }
+  ClusterMean mean;
+  for (const HardwareClass& k : classes) {
+    if (k.spec.model != model) continue;
+    const LatencyModel& latency = cluster_->latency(k);
+    mean.add(latency.prefill(c.promptTokens[row], 0) +
+                 decodeTime(latency, first, c.promptTokens[row], c.outputTokens[row]),
+             k.present);
+  }
+  return mean.value();
 }
 
 /// Longest path of mean times and tool gaps, true lengths. Parents come before their children.
@@ -49,16 +82,7 @@ Nanos SloRule::exclusive(std::uint32_t workflow) const {
       start = std::max(start, finish[c.parents[e]]);
     }
     if (c.toolGapMs != nullptr) start += fromMs(c.toolGapMs[row]);
-    ClusterMean mean;
-    for (const HardwareClass& k : cluster_->classes()) {
-      if (k.spec.model != (c.model == nullptr ? 0 : c.model[row])) continue;
-      const LatencyModel& latency = cluster_->latency(k);
-      const FirstToken first = engineOptions(options_).firstToken;
-      mean.add(latency.prefill(c.promptTokens[row], 0) +
-                   decodeTime(latency, first, c.promptTokens[row], c.outputTokens[row]),
-               k.present);
-    }
-    finish[row - begin] = std::min(kMaxTime, start + mean.value());
+    finish[row - begin] = std::min(kMaxTime, start + meanTime(row));
     longest = std::max(longest, finish[row - begin]);
   }
   return longest;

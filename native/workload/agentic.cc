@@ -36,7 +36,7 @@ void writeAll(const AgenticSpec& spec, CallWriter& writer) {
 
 }  // namespace
 
-Status agenticSizes(const AgenticSpec& spec, AgenticSizes* out) {
+Status agenticSizes(const AgenticSpec& spec, GeneratedSizes* out) {
   if (spec.kind > AgenticKind::kAgents || spec.context > ContextPreset::kFull || spec.workflows == 0 ||
       spec.chainCalls == 0 || spec.chainCalls > kMostChainCalls) {
     return Status::kBadValue;
@@ -48,7 +48,7 @@ Status agenticSizes(const AgenticSpec& spec, AgenticSizes* out) {
   return Status::kOk;
 }
 
-void agenticFill(const AgenticSpec& spec, const CallColumns& columns) {
+void agenticFill(const AgenticSpec& spec, const GeneratedColumns& columns) {
   CallWriter writer(columns);
   writeAll(spec, writer);
 }

@@ -46,17 +46,12 @@ struct AgenticSpec {
   std::uint64_t seed = 0;
 };
 
-struct AgenticSizes {
-  std::uint32_t calls = 0;
-  std::uint32_t edges = 0;
-};
-
 /// kBadValue for an unknown kind or preset, no workflows, chains of no or more than 1,000 calls;
 /// kTooManyCalls where calls or edges would not fit 32 bits.
-Status agenticSizes(const AgenticSpec& spec, AgenticSizes* out);
+Status agenticSizes(const AgenticSpec& spec, GeneratedSizes* out);
 
 /// Writes exactly what `agenticSizes` counted.
-void agenticFill(const AgenticSpec& spec, const CallColumns& columns);
+void agenticFill(const AgenticSpec& spec, const GeneratedColumns& columns);
 
 // One workflow of each kind.
 void writeShareGpt(Random& random, ContextPreset context, CallWriter& writer);

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "base/status.h"
-#include "workload/generated.h"
+#include "workload/call_writer.h"
 
 namespace laxity {
 

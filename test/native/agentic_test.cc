@@ -19,7 +19,7 @@ struct Generated {
   AgenticSpec spec;
 
   explicit Generated(const AgenticSpec& given) : spec(given) {
-    AgenticSizes size;
+    GeneratedSizes size;
     REQUIRE(ok(agenticSizes(spec, &size)));
     first.resize(spec.workflows + 1);
     for (auto* column : {&prompt, &cached, &output}) column->resize(size.calls);
@@ -27,8 +27,8 @@ struct Generated {
     gap.resize(size.calls);
     offset.resize(size.calls + 1);
     parents.resize(size.edges);
-    agenticFill(spec, {first.data(), stage.data(), prompt.data(), cached.data(), output.data(), gap.data(),
-                       offset.data(), parents.data()});
+    agenticFill(spec, {first.data(), stage.data(), prompt.data(), output.data(), offset.data(),
+                       parents.data(), cached.data(), gap.data()});
   }
   double calls() const { return static_cast<double>(prompt.size()) / spec.workflows; }
   template <class T>
@@ -93,7 +93,7 @@ TEST_SUITE("agentic workloads") {
   }
 
   TEST_CASE("what is out of range is refused") {
-    AgenticSizes size;
+    GeneratedSizes size;
     CHECK(agenticSizes({AgenticKind::kMixed, ContextPreset::kNew, 0, 8, 1}, &size) == Status::kBadValue);
     CHECK(agenticSizes({AgenticKind::kChains, ContextPreset::kNew, 1, 0, 1}, &size) == Status::kBadValue);
     CHECK(agenticSizes({static_cast<AgenticKind>(9), ContextPreset::kNew, 1, 8, 1}, &size) ==

@@ -144,6 +144,7 @@ TEST_SUITE("pair-scheduler") {
     std::uint64_t admits = 0;
     std::uint64_t finished = 0;
     std::uint64_t failures = 0;
+    std::uint64_t arrived = 0;
     const char* const orders[] = {"ratio", "fcfs", "workflow-fcfs", "urgency", "stretch",
                                   "edf",   "llf",  "srpt",          "vtc",     "qlm"};
     const char* const placements[] = {"earliest-finish", "least-loaded", "round-robin"};
@@ -161,6 +162,7 @@ TEST_SUITE("pair-scheduler") {
       config.pairs.links = static_cast<Links>(random.below(2));
       config.pairs.backfill = random.below(2) == 0;
       config.pairs.lateDecode = random.below(2) == 0;
+      config.pairs.planning = static_cast<Planning>(random.below(3));
       config.pairs.overlap = random.below(2) == 0 ? 0 : 0.5;
       if (random.below(4) == 0) config.parameters.set(static_cast<std::uint16_t>(Parameter::kAgeingMs), 500);
       config.latencies = {model(0.05, 20), model(0.1, 30)};
@@ -270,6 +272,10 @@ TEST_SUITE("pair-scheduler") {
             ++it;
           }
         }
+        if (w.scheduler.planInFlight() && random.below(3) == 0) {
+          REQUIRE(ok(w.scheduler.planArrived(t)));
+          ++arrived;
+        }
         w.decide(t);
       }
       // Everything comes up again and everything ends: the ledgers are empty.
@@ -277,6 +283,7 @@ TEST_SUITE("pair-scheduler") {
         REQUIRE(ok(w.scheduler.instance(t, {m, InstanceChange::kUp, {}})));
       for (std::uint32_t round = 0; round < 400; ++round) {
         t += 50'000'000;
+        if (w.scheduler.planInFlight()) REQUIRE(ok(w.scheduler.planArrived(t)));
         w.decide(t);
         if (w.flights.empty()) break;
         const auto flights = w.flights;
@@ -301,5 +308,95 @@ TEST_SUITE("pair-scheduler") {
     CHECK(admits > 20'000);
     CHECK(finished > 40'000);
     CHECK(failures > 10'000);
+    CHECK(arrived > 3'000);
+  }
+
+  TEST_CASE("the most urgent of many, against a sorted list") {
+    for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+      Random random(seed);
+      const std::size_t limit = 1 + random.below(12);
+      MostUrgent most(limit);
+      std::map<std::uint32_t, Nanos> all;
+      std::vector<std::uint32_t> inside;
+      const auto enter = [&](std::uint32_t s) {
+        REQUIRE(std::find(inside.begin(), inside.end(), s) == inside.end());
+        inside.push_back(s);
+      };
+      const auto leave = [&](std::uint32_t s) { REQUIRE(std::erase(inside, s) == 1); };
+      for (std::uint32_t step = 0; step < 300; ++step) {
+        const std::uint32_t slot = random.below(40);
+        const Nanos key = random.below(20);
+        if (all.count(slot) == 0) {
+          all[slot] = key;
+          most.add(slot, key, slot, enter, leave);
+        } else if (random.below(2) == 0) {
+          all.erase(slot);
+          most.remove(slot, enter, leave);
+        } else {
+          all[slot] = key;
+          most.rekey(slot, key, enter, leave);
+        }
+        std::vector<std::uint32_t> expected;
+        for (const auto& [s, k] : all) expected.push_back(s);
+        std::sort(expected.begin(), expected.end(), [&](std::uint32_t a, std::uint32_t b) {
+          return all[a] != all[b] ? all[a] > all[b] : a < b;
+        });
+        if (expected.size() > limit) expected.resize(limit);
+        std::sort(expected.begin(), expected.end());
+        std::sort(inside.begin(), inside.end());
+        REQUIRE(inside == expected);
+      }
+    }
+  }
+
+  TEST_CASE("beyond 1,024 waiting calls a plan looks at the most urgent, and all of them are served") {
+    for (const char* order : {"ratio", "workflow-fcfs", "srpt"}) {
+      SchedulerConfig config;
+      REQUIRE(makeOrder(order, &config.order));
+      config.binding = Binding::kAtCredit;
+      config.lookahead = 0;
+      config.latencies = {model(0.05, 20)};
+      World w(1, std::move(config));
+      for (std::uint32_t m = 0; m < 2; ++m)
+        REQUIRE(ok(w.scheduler.instance(
+            0, {m, InstanceChange::kAdd,
+                instance(m == 0 ? Role::kPrefill : Role::kDecode, 0, 4'000'000, 5'000)})));
+      Random random(5);
+      constexpr std::uint32_t kCalls = 3'000;
+      for (std::uint32_t i = 0; i < kCalls; ++i) {
+        const Nanos t = i / 7 * 1'000;
+        REQUIRE(ok(w.scheduler.openWorkflow(t, {{i, 0}, 0, -1, 0, kNever, -1})));
+        Reveal r{};
+        r.workflow = {i, 0};
+        r.call = {i, 0};
+        r.sequences = 1;
+        r.remaining = -1;
+        r.promptTokens = 100 + random.below(900);
+        r.predictedTokens = 1 + random.below(150);
+        REQUIRE(ok(w.scheduler.reveal(t, r, {})));
+      }
+      Nanos t = 1'000'000;
+      w.decide(t);
+      CHECK(w.scheduler.pairs()->waiting() == kPlanLimit);
+      CHECK(w.scheduler.pairs()->crowd.outside() == kCalls - 1 - kPlanLimit);
+      std::uint32_t served = 0;
+      while (!w.flights.empty()) {
+        const Flight f = w.flights.begin()->second;
+        t += 10'000'000;
+        REQUIRE(ok(w.scheduler.firstToken(t, {{f.ref, f.epoch}})));
+        REQUIRE(ok(w.scheduler.finished(t, {{f.ref, f.epoch}, 3})));
+        REQUIRE(ok(w.scheduler.closeWorkflow(t, {{f.ref.slot, 0}})));
+        w.flights.erase(w.flights.begin());
+        ++served;
+        if (served % 500 == 0)
+          w.decide(t);  // with an audit
+        else
+          for (const Decision& d : w.scheduler.decide(t))
+            if (d.kind == DecisionKind::kLease)
+              w.flights[d.call.slot] = {d.call, d.epoch, d.instance, d.decodeInstance};
+      }
+      CHECK(served == kCalls);
+      CHECK(w.scheduler.pairs()->waiting() == 0);
+    }
   }
 }

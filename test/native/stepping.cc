@@ -4,8 +4,10 @@
 #include <cmath>
 #include <deque>
 #include <map>
+#include <tuple>
 
 #include "naive_line.h"
+#include "pair_stepping.h"
 
 namespace laxity::stepping {
 namespace {
@@ -363,6 +365,16 @@ struct Row {
   std::uint32_t workflow = 0;
   std::vector<std::uint32_t> parents;
   std::vector<std::uint32_t> children;
+
+  // prefill-decode: of the present attempt
+  std::uint32_t from = kNoSlot;
+  std::uint32_t to = kNoSlot;
+  std::int64_t prompt = 0;
+  std::int64_t output = 0;
+  std::int64_t expected = 0;
+  bool asked = false;
+  bool room = false;
+  bool held = false;  ///< its KV waits on p for room
 };
 
 struct Flow {
@@ -389,6 +401,11 @@ struct World {
   std::uint32_t arrived = 0;
   bool news = false;
   Result result;
+
+  bool paired = false;
+  std::vector<StepPrefill> prefills;  ///< by instance, as are the next
+  std::vector<StepDecode> decodes;
+  StepLinks links;
 
   World(const Trace& trace, const ClusterSpec& clusterSpec, const RunOptions& runOptions,
         SchedulerConfig config)
@@ -424,13 +441,115 @@ struct World {
     return count == 0 ? 0 : static_cast<Nanos>(total / count);
   }
 
+  static Nanos decodeOf(const LatencyModel& latency, std::uint32_t prompt, std::uint32_t output) {
+    __int128 decode = 0;
+    for (std::int64_t i = 1; i < output; ++i) {
+      const std::int64_t context = std::int64_t{prompt} + i;
+      const DecodePiece piece = latency.piece(1, context);
+      decode += __int128{piece.base} + __int128{piece.perContext} * context;
+    }
+    return roundOnce(decode);
+  }
+  std::int64_t moving(std::int64_t prompt) const {
+    return prompt - static_cast<std::int64_t>(options.pairs.overlap * static_cast<double>(prompt));
+  }
+  Nanos transferAlone(std::uint32_t p, std::uint32_t d, std::int64_t prompt) const {
+    const InstanceSpec& a = cluster.instances[p];
+    const InstanceSpec& b = cluster.instances[d];
+    return std::max(a.linkLatency, b.linkLatency) +
+           roundOnce(__int128{std::max(a.linkPerToken, b.linkPerToken)} * moving(prompt));
+  }
+  bool holds(std::uint32_t m, Role role, std::int32_t model, std::int64_t kv) const {
+    const InstanceSpec& i = cluster.instances[m];
+    return i.role == role && (model < 0 || (i.model == model && kv <= i.kvTokens));
+  }
+
+  /// Prefill over the prefill instances, decode over the decode instances, transfer over the pairs; a template's
+  /// (model < 0) knows neither models nor transfers.
+  Nanos meanPair(std::int32_t model, std::uint32_t prompt, std::uint32_t output) const {
+    __int128 sum[3] = {0, 0, 0};
+    std::int64_t count[3] = {0, 0, 0};
+    const std::int64_t kv = std::int64_t{prompt} + output;
+    for (std::uint32_t d = 0; d < cluster.instances.size(); ++d) {
+      if (!holds(d, Role::kDecode, model, kv)) continue;
+      sum[1] += decodeOf(cluster.latencies[cluster.instances[d].latency], prompt, output);
+      ++count[1];
+    }
+    for (std::uint32_t p = 0; p < cluster.instances.size(); ++p) {
+      if (!holds(p, Role::kPrefill, model, prompt) || count[1] == 0) continue;
+      sum[0] += cluster.latencies[cluster.instances[p].latency].prefill(prompt, 0);
+      ++count[0];
+      for (std::uint32_t d = 0; d < cluster.instances.size() && model >= 0; ++d) {
+        if (!holds(d, Role::kDecode, model, kv)) continue;
+        sum[2] += transferAlone(p, d, prompt);
+        ++count[2];
+      }
+    }
+    if (count[0] == 0) return 0;
+    Nanos mean = 0;
+    for (int i = 0; i < 3; ++i) mean += count[i] == 0 ? 0 : static_cast<Nanos>(sum[i] / count[i]);
+    return mean;
+  }
+
+  /// List scheduling on a private idle cluster: every call, as declared, where it ends first.
+  Nanos horizonOf(std::uint32_t w) const {
+    std::vector<Nanos> free(cluster.instances.size(), 0);
+    std::vector<Nanos> end(c.firstCall[w + 1] - c.firstCall[w], 0);
+    Nanos longest = 0;
+    for (std::uint32_t row = c.firstCall[w]; row < c.firstCall[w + 1]; ++row) {
+      Nanos start = 0;
+      for (std::uint32_t p : rows[row].parents) start = std::max(start, end[p - c.firstCall[w]]);
+      start += gapOf(row);
+      const std::int32_t model = c.model == nullptr ? 0 : c.model[row];
+      const std::uint32_t prompt = c.promptTokens[row];
+      const std::uint32_t output = c.outputTokens[row];
+      const std::int64_t kv = std::int64_t{prompt} + output;
+      Nanos bestEnd = kNever, bestExec = kNever, bestPrefill = 0;
+      std::uint64_t bestTie = 0;
+      std::uint32_t best = kNoSlot;
+      for (std::uint32_t m = 0; m < cluster.instances.size(); ++m) {
+        const LatencyModel& latency = cluster.latencies[cluster.instances[m].latency];
+        const Nanos prefill = latency.prefill(prompt, 0);
+        Nanos rest = kNever;
+        if (paired) {
+          for (std::uint32_t d = 0; d < cluster.instances.size(); ++d) {
+            if (!holds(d, Role::kDecode, model, kv)) continue;
+            const Nanos decode = decodeOf(cluster.latencies[cluster.instances[d].latency], prompt, output);
+            rest = std::min(rest, output == 1 ? 0 : transferAlone(m, d, prompt) + decode);
+          }
+          if (!holds(m, Role::kPrefill, model, prompt) || rest == kNever) continue;
+        } else {
+          if (!holds(m, Role::kUnified, model, kv)) continue;
+          rest = decodeOf(latency, prompt, output);
+        }
+        const Nanos finish = std::max(start, free[m]) + prefill + rest;
+        const std::uint64_t tie = scheduler.cluster().at(m).tie;
+        if (std::tuple(finish, prefill + rest, tie) < std::tuple(bestEnd, bestExec, bestTie)) {
+          bestEnd = finish;
+          bestExec = prefill + rest;
+          bestTie = tie;
+          bestPrefill = prefill;
+          best = m;
+        }
+      }
+      if (best == kNoSlot) continue;
+      free[best] = bestEnd - bestExec + bestPrefill;
+      end[row - c.firstCall[w]] = bestEnd;
+      longest = std::max(longest, bestEnd);
+    }
+    return longest;
+  }
+
   bool declaresSlo(std::uint32_t w) const { return c.sloMs != nullptr && c.sloMs[w] == c.sloMs[w]; }
 
   Nanos baseOf(std::uint32_t w) const {
+    if (options.sloBase == SloBase::kHorizon) return horizonOf(w);
     if (declaresSlo(w)) return fromMs(c.sloMs[w]);
     if (options.sloBase == SloBase::kTemplate && !cluster.templates.empty()) {
       Nanos sum = 0;
-      for (const TemplateEntry& e : cluster.templates[0]) sum += meanTime(-1, e.promptTokens, e.outputTokens);
+      for (const TemplateEntry& e : cluster.templates[0]) {
+        sum += paired ? meanPair(-1, e.promptTokens, e.outputTokens) : meanTime(-1, e.promptTokens, e.outputTokens);
+      }
       if (sum > 0) return sum;
     }
     std::vector<Nanos> end(c.firstCall[w + 1] - c.firstCall[w], 0);
@@ -439,8 +558,9 @@ struct World {
       Nanos start = 0;
       for (std::uint32_t p : rows[row].parents) start = std::max(start, end[p - c.firstCall[w]]);
       const std::int32_t model = c.model == nullptr ? 0 : c.model[row];
-      end[row - c.firstCall[w]] =
-          start + gapOf(row) + meanTime(model, c.promptTokens[row], c.outputTokens[row]);
+      const Nanos mean = paired ? meanPair(model, c.promptTokens[row], c.outputTokens[row])
+                                : meanTime(model, c.promptTokens[row], c.outputTokens[row]);
+      end[row - c.firstCall[w]] = start + gapOf(row) + mean;
       longest = std::max(longest, end[row - c.firstCall[w]]);
     }
     return longest;
@@ -473,7 +593,7 @@ struct World {
   std::uint32_t wrongly(std::uint32_t tokens, double factor, std::uint32_t row) const {
     std::int64_t room = 0;
     for (const InstanceSpec& m : cluster.instances) {
-      if (m.model != (c.model == nullptr ? 0 : c.model[row])) continue;
+      if (m.model != (c.model == nullptr ? 0 : c.model[row]) || m.role == Role::kPrefill) continue;
       const double limit =
           std::floor(static_cast<double>(m.kvTokens) * options.parameters[Parameter::kOvercommit]);
       room = std::max(room, std::min(m.kvTokens, static_cast<std::int64_t>(limit)) - c.promptTokens[row]);
@@ -533,43 +653,211 @@ struct World {
       for (std::uint32_t row : engines[m].hidden) ++result.calls[row].hiddenEvictions;
     }
     for (std::uint32_t m : due) {
-      for (const Decoding& d : engines[m].evicted) {
-        Row& r = rows[d.job.row];
-        tell(scheduler.evicted(t, {attempt(d.job.row), static_cast<std::uint32_t>(d.emitted)}));
-        r.generated += static_cast<std::uint32_t>(d.emitted);
-        ++r.epoch;
-        ++result.calls[d.job.row].evictions;
-        ++result.evictions;
-      }
+      for (const Decoding& d : engines[m].evicted) isEvicted(d.job.row, d.emitted, t);
     }
     for (std::uint32_t m : due) {
       for (const Job& job : engines[m].finished) {
-        Row& r = rows[job.row];
-        tell(scheduler.finished(t, {attempt(job.row), c.outputTokens[job.row] - r.generated}));
-        engines[m].cache.touch(r.workflow, c.promptTokens[job.row] + c.outputTokens[job.row]);
-        result.calls[job.row].finished = t;
-        ++result.finished;
-        Flow& w = flows[r.workflow];
-        if (!w.aborted) {
-          for (std::uint32_t child : r.children) {
-            if (--rows[child].pending == 0) becomesReady(child, t);
-          }
-        }
-        if (--w.unfinished == 0) over.push_back(r.workflow);
+        engines[m].cache.touch(rows[job.row].workflow, c.promptTokens[job.row] + c.outputTokens[job.row]);
+        isFinished(job.row, t);
       }
     }
     for (std::uint32_t m : due) {
-      for (const Job& job : engines[m].overflowed) {
-        Row& r = rows[job.row];
-        tell(scheduler.failed(t, {attempt(job.row), FailureClass::kFault, Leg::kUnified, 0, 0, 0, 0}));
-        // Final with the third failure (CONTRACT 3), or where nobody needs the call any more.
-        if (!ok(scheduler.graph().findCall(r.ref)) || terminal(scheduler.graph().call(r.ref.slot).state)) {
-          flows[r.workflow].aborted = true;
-          over.push_back(r.workflow);
-        } else {
-          ++r.epoch;
-          ++result.evictions;
-        }
+      for (const Job& job : engines[m].overflowed) isOverflowed(job.row, Leg::kUnified, t);
+    }
+  }
+
+  void isEvicted(std::uint32_t row, std::int64_t emitted, Nanos t) {
+    Row& r = rows[row];
+    tell(scheduler.evicted(t, {attempt(row), static_cast<std::uint32_t>(emitted)}));
+    r.generated += static_cast<std::uint32_t>(emitted);
+    ++r.epoch;
+    ++result.calls[row].evictions;
+    ++result.evictions;
+  }
+
+  void isFinished(std::uint32_t row, Nanos t) {
+    Row& r = rows[row];
+    tell(scheduler.finished(t, {attempt(row), c.outputTokens[row] - r.generated}));
+    result.calls[row].finished = t;
+    ++result.finished;
+    Flow& w = flows[r.workflow];
+    if (!w.aborted) {
+      for (std::uint32_t child : r.children) {
+        if (--rows[child].pending == 0) becomesReady(child, t);
+      }
+    }
+    if (--w.unfinished == 0) over.push_back(r.workflow);
+  }
+
+  void isOverflowed(std::uint32_t row, Leg leg, Nanos t) {
+    Row& r = rows[row];
+    tell(scheduler.failed(t, {attempt(row), FailureClass::kFault, leg, 0, 0, 0, 0}));
+    // Final with the third failure (CONTRACT 3), or where nobody needs the call any more.
+    if (!ok(scheduler.graph().findCall(r.ref)) || terminal(scheduler.graph().call(r.ref.slot).state)) {
+      flows[r.workflow].aborted = true;
+      over.push_back(r.workflow);
+    } else {
+      ++r.epoch;
+      ++result.evictions;
+    }
+  }
+
+  // --- prefill-decode clusters (CONTRACT 2, 8)
+
+  void ask(std::uint32_t row) {
+    Row& r = rows[row];
+    r.asked = true;
+    decodes[r.to].queue.push_back({{row, r.prompt, r.output, r.expected, r.prompt + r.expected, 0, 0}, false});
+  }
+
+  void send(std::uint32_t row, Nanos t) {
+    Row& r = rows[row];
+    r.held = false;
+    links.start(row, r.from, r.to, moving(r.prompt), t);
+    result.calls[row].transferStart = t;
+  }
+
+  void pairPrefilled(std::uint32_t row, Nanos t) {
+    Row& r = rows[row];
+    engines[r.from].cache.touch(r.workflow, static_cast<std::uint32_t>(r.prompt));
+    if (result.calls[row].firstToken < 0) result.calls[row].firstToken = t;
+    tell(scheduler.firstToken(t, {attempt(row)}));
+    const PairOptions& o = options.pairs;
+    if (r.output == 1) {
+      decodes[r.to].drop(row);
+      return;
+    }
+    const std::uint32_t d = scheduler.pairs()->call(r.ref.slot).decode;
+    if (d != r.to) {
+      decodes[r.to].drop(row);
+      r.asked = r.room = false;
+      r.to = d;
+      result.calls[row].decodeInstance = d;
+    }
+    r.held = true;
+    if (o.staging == Staging::kUnlimited || r.room)
+      send(row, t);
+    else if (o.admission == DecodeAdmission::kEngine && !r.asked)
+      ask(row);
+  }
+
+  void pairEvents(Nanos t) {
+    for (std::uint32_t m = 0; m < engines.size(); ++m) {
+      prefills[m].prefilled.clear();
+      decodes[m].clear();
+      if (prefills[m].end == t) prefills[m].reach(t);
+      if (decodes[m].end == t) decodes[m].reach(t);
+    }
+    for (StepPrefill& p : prefills) {
+      for (const PairJob& j : p.prefilled) pairPrefilled(j.slot, t);
+    }
+    if (links.next() == t) {
+      for (const StepLinks::Flow& f : links.advance(t)) {
+        tell(scheduler.transferDone(t, {attempt(f.slot)}));
+        result.calls[f.slot].transferred = t;
+        prefills[f.from].left(f.slot);
+        if (options.pairs.staging == Staging::kNone)
+          decodes[f.to].arrive(f.slot);
+        else if (options.pairs.admission == DecodeAdmission::kEngine)
+          ask(f.slot);
+      }
+    }
+    for (StepDecode& d : decodes) {
+      d.join(t);
+      for (const std::uint32_t row : d.joined) result.calls[row].decode = t;
+      for (const std::uint32_t row : d.hidden) ++result.calls[row].hiddenEvictions;
+    }
+    for (StepDecode& d : decodes) {
+      for (const auto& e : d.evicted) isEvicted(e.job.slot, e.emitted, t);
+    }
+    for (std::uint32_t m = 0; m < engines.size(); ++m) {
+      for (const PairJob& j : prefills[m].prefilled) {
+        if (j.output == 1) isFinished(j.slot, t);
+      }
+      for (const PairJob& j : decodes[m].finished) isFinished(j.slot, t);
+    }
+    for (StepDecode& d : decodes) {
+      for (const PairJob& j : d.overflowed) isOverflowed(j.slot, Leg::kDecode, t);
+    }
+  }
+
+  void pairCarryOut(Nanos t, std::span<const Decision> decisions) {
+    for (const Decision& d : decisions) {
+      const std::uint32_t row = rowOfSlot[d.call.slot];
+      Row& r = rows[row];
+      if (d.kind == DecisionKind::kReject) {
+        ++result.rejected;
+        flows[r.workflow].aborted = true;
+        over.push_back(r.workflow);
+        continue;
+      }
+      if (d.kind == DecisionKind::kAdmitDecode) {
+        if (r.asked || r.to != d.decodeInstance || r.from != d.instance) result.status = Status::kLawBroken;
+        ask(row);
+        continue;
+      }
+      const Call& call = scheduler.graph().call(d.call.slot);
+      r.from = d.instance;
+      r.to = d.decodeInstance;
+      r.prompt = call.promptTokens;
+      r.output = c.outputTokens[row] - r.generated;
+      r.expected = call.predictedTokens;
+      r.asked = r.room = r.held = false;
+      Job job;
+      job.row = row;
+      job.prompt = r.prompt;
+      lookUp(call, d.instance, &job);
+      prefills[r.from].queue.push_back({row, r.prompt, r.output, r.expected, r.prompt, job.cached, job.load});
+      const PairOptions& o = options.pairs;
+      if (o.admission == DecodeAdmission::kEngine && o.staging == Staging::kNone && o.reserve == Reserve::kEarly)
+        ask(row);
+      result.calls[row].instance = r.from;
+      result.calls[row].decodeInstance = r.to;
+      if (d.epoch == 0) result.calls[row].leased = t;
+    }
+  }
+
+  /// Decode engines at a boundary whose queue the scheduler wants to look at; true where there is one.
+  bool pairReport(Nanos t, bool again) {
+    bool any = false;
+    const std::vector<std::uint32_t> touched = scheduler.touched();
+    for (const std::uint32_t m : touched) {
+      const StepDecode& d = decodes[m];
+      if (cluster.instances[m].role != Role::kDecode || d.holdsNothing() || !d.stands(t) || d.pausing) continue;
+      if (again && scheduler.cluster().at(m).exact.at == t) continue;
+      any = true;
+      const Status status = scheduler.capacity(t, {m, d.sequencesFree(), d.kvFree(), 1, 1});
+      if (!ok(status) && ok(result.status)) result.status = status;
+    }
+    return any;
+  }
+
+  void pairInstant(Nanos t) {
+    news = false;
+    reveals.clear();
+    pairEvents(t);
+    arrivals(t);
+    toolEnds(t);
+    for (std::uint32_t row : reveals) reveal(row, t, false);
+    closeEnded(t);
+    const Status placed = scheduler.place(t);
+    if (!ok(placed) && ok(result.status)) result.status = placed;
+    bool reported = boundary() && pairReport(t, false);
+    while (news || reported) {
+      news = false;
+      pairCarryOut(t, scheduler.decide(t));
+      closeEnded(t);
+      reported = boundary() && pairReport(t, true);
+    }
+    for (StepPrefill& p : prefills) p.start(t);
+    for (StepDecode& d : decodes) {
+      d.start(t);
+      for (const std::uint32_t row : d.given) {
+        rows[row].room = true;
+        if (options.pairs.staging == Staging::kUnlimited)
+          result.calls[row].decode = t;
+        else if (rows[row].held)
+          send(row, t);
       }
     }
   }
@@ -727,7 +1015,21 @@ struct World {
       e.requeue = !boundary();
       if (!cluster.prefixCaches.empty()) e.cache.tiers = cluster.prefixCaches[m];
       engines.push_back(e);
+      paired = paired || e.spec.role != Role::kUnified;
+      StepPrefill prefill;
+      prefill.spec = e.spec;
+      prefill.latency = e.latency;
+      prefills.push_back(prefill);
+      StepDecode decode;
+      decode.spec = e.spec;
+      decode.latency = e.latency;
+      decode.requeue = !boundary();
+      decode.backfill = options.pairs.backfill;
+      decode.kvFirst = options.pairs.staging == Staging::kUnlimited;
+      decodes.push_back(decode);
     }
+    links.ends = cluster.instances;
+    links.contended = options.pairs.links == Links::kContended;
     rows.resize(c.calls);
     flows.resize(c.workflows);
     result.calls.resize(c.calls);
@@ -749,8 +1051,21 @@ struct World {
       for (const StepEngine& e : engines) t = std::min(t, e.end);
       if (arrived < c.workflows) t = std::min(t, fromMs(options.arrivals.recordedMs[arrived]));
       if (!gaps.empty()) t = std::min(t, gaps.begin()->first);
+      if (paired) {
+        for (const StepPrefill& e : prefills) t = std::min(t, e.end);
+        for (const StepDecode& e : decodes) t = std::min(t, e.end);
+        t = std::min(t, links.next());
+      }
       if (t == kNever || !ok(result.status)) break;
-      instant(t);
+      if (paired)
+        pairInstant(t);
+      else
+        instant(t);
+    }
+    for (std::uint32_t m = 0; m < engines.size(); ++m) {
+      result.iterations += decodes[m].iterations;
+      result.busy.push_back(prefills[m].busy + decodes[m].busy);
+      result.peak.push_back(decodes[m].peak);
     }
     for (const StepEngine& e : engines) result.iterations += e.iterations;
   }
@@ -769,6 +1084,8 @@ Result run(const Trace& trace, const ClusterSpec& cluster, const RunOptions& opt
   config.templateSlo = options.sloBase == SloBase::kTemplate;
   config.tieSeed = options.tieSeed;
   config.placementSeed = options.placementSeed;
+  config.pairPlacement = options.pairPlacement;
+  config.pairs = options.pairs;
   config.migrate = options.migrate;
   config.parameters = options.parameters;
   config.latencies =

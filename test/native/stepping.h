@@ -21,6 +21,8 @@
 //   - prefix caches are lists scanned linearly (naive_line.h); length errors are the declared factors,
 //   rounded and
 //     bounded here;
+//   - prefill-decode: engines and links of pair_stepping.h, calls and KV between them as CONTRACT 2 and 8 say; the
+//     scheduler decides after an event, or where a decode engine whose queue it wants to see stands at a boundary;
 //   - a rejection closes its workflow at once, and the calls this sets free are decided upon at the same
 //   instant.
 #pragma once
@@ -38,6 +40,10 @@ struct CallResult {
   Nanos firstToken = -1;  ///< the first one ever
   Nanos finished = -1;
   std::uint32_t instance = kNoSlot;
+  std::uint32_t decodeInstance = kNoSlot;
+  Nanos transferStart = -1;           ///< prefill-decode, as are the next two: of the last attempt
+  Nanos transferred = -1;
+  Nanos decode = -1;
   std::uint32_t evictions = 0;        ///< seen by the scheduler
   std::uint32_t hiddenEvictions = 0;  ///< lease mode: the engine's own business
 };
@@ -52,6 +58,8 @@ struct Result {
   std::uint64_t finished = 0;
   std::uint64_t iterations = 0;
   CacheResult cache;
+  std::vector<Nanos> busy;  ///< prefill-decode: by instance
+  std::vector<std::int64_t> peak;
 };
 
 /// Arrivals come from options.arrivals.recordedMs.

@@ -111,6 +111,7 @@ export const header: fc.Arbitrary<Header | undefined> = optional(
         }),
       ),
       stageGroups: optional(fc.dictionary(name, name)),
+      context: optional(fc.constantFrom('new' as const, 'full' as const)),
     })
     .map((fields) => present({ laxity: 'trace', version: 1, ...fields }) as unknown as Header),
 )

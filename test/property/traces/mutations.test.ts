@@ -52,6 +52,18 @@ const mooncake = Buffer.from(
     '{"timestamp": 9.5, "input_length": 40, "output_length": 1, "hash_ids": []}',
   ].join('\n'),
 )
+const weka = Buffer.from(
+  '{"id":"a","block":64,"tool_tokens":7,"system_tokens":2,"models":["m"],"subagents":1,"calls":[[0,0,0,90,5,0,1.5,0,1,0,[],-1],[1,0,6,95,7,64,4,3,2,0,[0,2],0],[2,1,2,30,2,0,3,0.5,2,0,[0],-1]]}\n',
+)
+const bfcl = Buffer.from(
+  '{"id":"a","category":"base","classes":["f"],"func_doc_tokens":30,"num_funcs":2,"turns":[{"user":5,"steps":[[5,8],[6,1]]},{"user":3,"steps":[]}]}\n',
+)
+const toolbench = Buffer.from(
+  '{"file":"a","query_count":2,"total_tokens":60,"finish":null,"task_tokens":10,"func_doc_tokens":4,"nodes":[[0,-1,0,0,0,0,0,0],[1,0,2,1,7,0,0,0],[2,1,3,2,3,9,1,0],[3,1,3,2,2,0,0,1],[4,2,1,3,6,0,0,0]]}\n',
+)
+const lats = Buffer.from(
+  '{"task":"a","calls":[{"kind":"expand","iter":1,"t":1,"dur":2,"in":50,"outs":[7,8],"child_depths":[1,1]},{"kind":"value","iter":1,"t":3.5,"dur":1,"in":120,"outs":[6]},{"kind":"expand","iter":1,"t":5,"dur":1,"in":60,"outs":[3]}]}\n',
+)
 const bases: { bytes: Buffer; format?: TraceFormat }[] = [
   { bytes: jsonl },
   { bytes: hexgen },
@@ -61,6 +73,10 @@ const bases: { bytes: Buffer; format?: TraceFormat }[] = [
   { bytes: mooncake },
   { bytes: mooncake, format: 'mooncake-chains' },
   { bytes: gzipSync(azure), format: 'azure' },
+  { bytes: weka },
+  { bytes: bfcl, format: 'bfcl' },
+  { bytes: toolbench },
+  { bytes: lats },
 ]
 
 /** Pieces that mean something to a parser. */

@@ -47,6 +47,55 @@ describe('the command line', () => {
     }
   })
 
+  it('simulates and tunes workloads of agents, and names what their prompts hold', async () => {
+    interface Named {
+      trace: { workflows: number; calls: number; context?: string }
+    }
+    const json = async (...args: string[]): Promise<Named['trace']> => {
+      const { status, stdout, stderr } = await laxity(...args, '--json')
+      assert.deepEqual([status, stderr], [0, ''])
+      return (JSON.parse(stdout) as Named).trace
+    }
+    const [fresh, full, tuned, chess] = await Promise.all([
+      json('simulate', 'bfcl:7'),
+      json('simulate', '--workload', 'bfcl', '--workflows', '7', '--context', 'full'),
+      json(
+        'tune',
+        'chains',
+        '--workflows',
+        '5',
+        '--chain-calls',
+        '3',
+        '--alpha',
+        '0,1',
+        '--replications',
+        '1',
+      ),
+      json('simulate', 'chess:1:2'),
+    ])
+    assert.deepEqual(fresh, { workflows: 7, calls: full!.calls, context: 'new' })
+    assert.deepEqual(full, { ...fresh, context: 'full' })
+    assert.deepEqual(tuned, { workflows: 5, calls: 15, context: 'new' })
+    assert.deepEqual([chess!.workflows, chess!.context], [2, undefined])
+    const text = await laxity('simulate', 'chains:5', '--context', 'full')
+    assert.match(text.stdout, /^chains, full context: 5 workflows, 40 calls, on /)
+  })
+
+  it('takes the history out of a file’s prompts', async () => {
+    const full = join(folder, 'full.jsonl')
+    const fresh = join(folder, 'fresh.jsonl')
+    for (const args of [
+      ['convert', 'bfcl:9', full, '--context', 'full'],
+      ['convert', full, fresh, '--context', 'new'],
+    ]) {
+      assert.equal((await laxity(...args)).status, 0)
+    }
+    const { stdout } = await laxity('convert', 'bfcl:9', '-')
+    assert.equal(readFileSync(fresh, 'utf8'), stdout)
+    const back = await laxity('convert', fresh, '-', '--context', 'full')
+    assert.match(back.stderr, /`--context` "full" needs a trace with the history.*ERR_LAXITY_OPTION/)
+  })
+
   it('tune --json prints one document of the documented shape, the same for any number of workers', async () => {
     const args = ['tune', 'chess:3:12', '--alpha', '0:1:0.5', '--replications', '3', '--json']
     const documents = []
