@@ -4,6 +4,7 @@ import type { Modelled } from './calibrated.ts'
 import type { ClusterConfig, InstanceConfig, LatencyConfig, ProfileLatency } from './config.ts'
 import { findGpu } from './gpus.ts'
 import { type ModeFields, modeFields } from './modes.ts'
+import { nativePolynomial } from './polynomial.ts'
 
 export interface ResolvedInstance extends Readonly<ModeFields> {
   /** For tables and results: the GPU's or latency's name. */
@@ -89,6 +90,7 @@ function prefixCache({ prefixCacheTokens = 0, prefixCacheTiers = [] }: InstanceC
 type Given = Exclude<LatencyConfig, ProfileLatency>
 
 function toNative(latency: Given): NativeLatency {
+  if (latency.kind === 'polynomial') return nativePolynomial(latency)
   const decode = {
     decodeBaseMs: latency.decodeBaseMs,
     decodePerSequenceMs: latency.decodePerSequenceMs ?? 0,

@@ -1,7 +1,7 @@
 import { LIMITS } from '../cluster/limits.ts'
 import { ENGINE_MODES, type EngineMode } from '../cluster/modes.ts'
 import { describe, quote } from '../errors.ts'
-import type { Arrivals, Binding, Feedback, Knowledge } from '../native.ts'
+import type { Arrivals, Binding, Compat, Feedback, Knowledge } from '../native.ts'
 import { hint } from '../report/near.ts'
 import { JAVASCRIPT_PLACEMENT, type PlacementFunction } from '../scheduler/placement.ts'
 import type { Progress } from './options.ts'
@@ -39,7 +39,7 @@ export interface CheckedOptions {
   seed: number
   tieSeed: number
   placementSeed: number
-  compat: 'none' | 'hexgen' | 'hexgen-ticks'
+  compat: Compat
   laws: boolean
   workers: number | undefined
   signal: AbortSignal | undefined
@@ -51,6 +51,7 @@ export interface CheckedOptions {
   error: CheckedError | undefined
 }
 
+const COMPATS = ['none', 'hexgen', 'hexgen-ticks', 'distserve', 'splitwise'] as const satisfies Compat[]
 const BINDINGS = ['at-reveal', 'at-credit'] as const
 const KNOWLEDGE = ['online', 'template', 'declared', 'oracle'] as const
 const MOST_LOOKAHEAD = 1000
@@ -64,7 +65,7 @@ export const NOT_COMPAT = '`compat` reproduces a simulator without'
 
 /** Checks what needs no trace; problems are left in the reader. */
 export function readOptions(reader: OptionReader, registry: Registry): CheckedOptions {
-  const compat = reader.oneOf('compat', ['none', 'hexgen', 'hexgen-ticks'] as const, 'none' as const)
+  const compat = reader.oneOf('compat', COMPATS, 'none' as const)
   const policy = readPolicy(reader, registry, compat !== 'none')
   const feedback = reader.oneOf('feedback', ['boundary', 'lease'] as const, 'boundary' as const)
   const lookahead = reader.whole('lookahead', feedback === 'lease' ? 1 : 0, 0, MOST_LOOKAHEAD)

@@ -432,15 +432,19 @@ struct Naive {
                [&](const NaiveCall& c) { return c.life == Life::kPrefilling ? toPrefill(m, c) : 0; });
   }
   std::int64_t running(std::uint32_t m) const { return leased(m) - unprefilled(m); }
-  bool prefillCredit(std::uint32_t m) const {
+  bool prefillCredit(std::uint32_t m, const NaiveCall& c) const {
     const InstanceSpec& s = instances[m].spec;
+    if (s.mode == EngineMode::kPrefillFirst && s.chunkTokens > 0) {
+      return unprefilled(m) < 1 + lookahead ||
+             unprefilledTokens(m) + toPrefill(m, c) <= (1 + std::int64_t{lookahead}) * s.chunkTokens;
+    }
     if (s.mode != EngineMode::kChunked) return unprefilled(m) < 1 + lookahead;
     return unprefilledTokens(m) < (1 + std::int64_t{lookahead}) * s.chunkTokens - running(m);
   }
   bool credit(std::uint32_t m, const NaiveCall& c) const {
     const NaiveInstance& i = instances[m];
     return i.up && leased(m) < i.spec.maxSequences + lookahead && reserved(m) + need(c) <= limit(i.spec) &&
-           prefillCredit(m);
+           prefillCredit(m, c);
   }
   /// By how much decode delays prefills of `work` and `tokens` (CONTRACT 6, 10).
   Nanos beside(std::uint32_t m, Nanos work, std::int64_t tokens) const {
@@ -1189,6 +1193,8 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
       i.spec.mode = static_cast<EngineMode>(random.below(3));
       i.spec.chunkTokens = i.spec.decodeShare = 0;
       if (i.spec.mode == EngineMode::kChunked) i.spec.chunkTokens = 1 + random.below(largest);
+      if (i.spec.mode == EngineMode::kPrefillFirst && random.below(2) == 0)
+        i.spec.chunkTokens = 1 + random.below(largest);
       if (i.spec.mode == EngineMode::kDecodeShare)
         i.spec.decodeShare = static_cast<std::uint16_t>(1 + random.below(999));
     }

@@ -20,7 +20,7 @@ LatencyModel make(const LatencyPolynomial& terms) {
   return m;
 }
 
-const LatencyPolynomial kTerms{18.1, 0.102, 7.1e-6, {{1, 19.9, 0.0385, 0.000627}, {95, 7.2, 0.158, 0.00058}}};
+const LatencyPolynomial kTerms{{{1, 18.1, 0.102, 7.1e-6}}, {{1, 19.9, 0.0385, 0.000627}, {95, 7.2, 0.158, 0.00058}}};
 
 }  // namespace
 
@@ -28,28 +28,38 @@ TEST_SUITE("polynomial") {
   TEST_CASE("prefill, batch and iteration are the documented formulas") {
     Random random(11);
     for (int round = 0; round < 2'000; ++round) {
-      const LatencyPolynomial terms{
-          random.uniform() * 30,
-          random.uniform(),
-          random.uniform() * 1e-4,
-          {{1, 1e-6 + random.uniform() * 20, random.uniform(), random.uniform() * 1e-2},
-           {2 + random.below(90), random.uniform() * 20, 1e-6 + random.uniform(), random.uniform() * 1e-2}}};
+      const auto prefill = [&](std::uint32_t from) {
+        return PrefillRegime{from, 1 + random.uniform() * 30, random.uniform(), random.uniform() * 1e-4};
+      };
+      const auto decode = [&](std::uint32_t from) {
+        return DecodeRegime{from, 1e-6 + random.uniform() * 20, random.uniform(), random.uniform() * 1e-2};
+      };
+      const LatencyPolynomial terms{{prefill(1), prefill(2 + random.below(4'000))},
+                                    {decode(1), decode(2 + random.below(90))}};
       const LatencyModel m = make(terms);
       std::vector<PrefillChunk> prompts;
-      double sum = terms.prefillBaseMs;
+      const auto regime = [&](std::uint32_t tokens) {
+        return terms.prefill[tokens >= terms.prefill[1].fromTokens ? 1 : 0];
+      };
+      std::uint32_t tokens = 0;
+      double squares = 0;
       double parts = 0;
       const std::uint32_t n = 1 + random.below(5);
       for (std::uint32_t i = 0; i < n; ++i) {
         const PrefillChunk p{random.below(2) * random.below(500), 0, 1 + random.below(2'000)};
         prompts.push_back(p);
         const double whole = p.cachedTokens + p.newTokens;
-        const double term =
-            terms.prefillPerTokenMs * p.newTokens +
-            terms.prefillPerTokenSquaredMs * (whole * whole - double(p.cachedTokens) * p.cachedTokens);
-        sum += term;
-        parts += terms.prefillBaseMs + term;
-        CHECK(std::abs(toMs(m.prefill(p.newTokens, p.cachedTokens)) - (terms.prefillBaseMs + term)) < 1e-5);
+        const double square = whole * whole - static_cast<double>(p.cachedTokens) * p.cachedTokens;
+        const PrefillRegime r = regime(p.newTokens);
+        const double alone = r.baseMs + r.perTokenMs * p.newTokens + r.perTokenSquaredMs * square;
+        CHECK(std::abs(toMs(m.prefill(p.newTokens, p.cachedTokens)) - alone) < 1e-5);
+        parts += alone;
+        squares += square;
+        tokens += p.newTokens;
       }
+      const PrefillRegime together = regime(tokens);
+      const double sum =
+          together.baseMs + together.perTokenMs * tokens + together.perTokenSquaredMs * squares;
       CHECK(std::abs(toMs(m.prefillBatch(prompts)) - sum) < 1e-5);
       CHECK(std::abs(toMs(roundFine(m.mixed(0, 0, prompts).decode.at(0))) - parts) < 1e-5);
 
@@ -64,7 +74,9 @@ TEST_SUITE("polynomial") {
 
   TEST_CASE("a prompt costs the same in one piece and in many, with a cached prefix or without") {
     Random random(12);
-    const LatencyModel m = make(kTerms);
+    LatencyPolynomial terms = kTerms;
+    terms.prefill.push_back({1'000, 1, 0.2, 0});
+    const LatencyModel m = make(terms);
     for (int round = 0; round < 500; ++round) {
       const std::uint32_t cached = random.below(2) * random.below(1'000);
       const std::uint32_t prompt = 1 + random.below(3'000);
@@ -111,9 +123,13 @@ TEST_SUITE("polynomial") {
     CHECK(refused([](auto& t) { t.decode[1].fromSequences = 1; }));
     CHECK(refused([](auto& t) { t.decode[1].baseMs = -1; }));
     CHECK(refused([](auto& t) { t.decode[0].baseMs = t.decode[0].perSequenceMs = 0; }));
-    CHECK(refused([](auto& t) { t.prefillPerTokenSquaredMs = std::nan(""); }));
-    CHECK(refused([](auto& t) { t.prefillBaseMs = 1e9; }));
-    CHECK(!refused([](auto& t) { t.prefillBaseMs = 0; }));
+    CHECK(refused([](auto& t) { t.prefill.clear(); }));
+    CHECK(refused([](auto& t) { t.prefill[0].perTokenSquaredMs = std::nan(""); }));
+    CHECK(refused([](auto& t) { t.prefill[0].baseMs = 1e9; }));
+    CHECK(refused([](auto& t) { t.prefill[0].perTokenMs = -0.001; }));  // falls for ever
+    CHECK(refused([](auto& t) { t.prefill = {{1, 5, -0.001, 0}, {5'001, 1, 0.001, 0}}; }));
+    CHECK(!refused([](auto& t) { t.prefill = {{1, 5, -0.001, 0}, {4'001, 1, 0.001, 0}}; }));
+    CHECK(!refused([](auto& t) { t.prefill[0].baseMs = 0; }));
   }
 
   TEST_CASE("prompts as one batch: constants pay the base once, tables the time of all tokens together") {

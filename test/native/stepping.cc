@@ -61,6 +61,7 @@ struct StepEngine {
   bool prefilling = false;
   bool iterating = false;
   Job current;
+  std::vector<Job> batch;  ///< prefilled together with `current`
   Nanos end = kNever;
   bool restart = true;
   Nanos origin = 0;
@@ -116,6 +117,8 @@ struct StepEngine {
     return taken < spec.maxSequences ? static_cast<std::uint32_t>(spec.maxSequences - taken) : 0;
   }
   std::uint32_t prefillFree() const {
+    if (spec.mode == EngineMode::kPrefillFirst && spec.chunkTokens > 0)
+      return queue.empty() && !prefilling ? spec.chunkTokens : 0;
     if (spec.mode != EngineMode::kChunked) return queue.empty() && !prefilling ? 1 : 0;
     std::int64_t free = std::int64_t{spec.chunkTokens} - static_cast<std::int64_t>(running.size());
     for (const Cut& c : cuts) free -= c.left();
@@ -133,10 +136,13 @@ struct StepEngine {
       reachShared(t);
       return;
     }
-    if (prefilling)
+    if (prefilling) {
       endPrefill(current);
-    else
+      for (const Job& job : batch) endPrefill(job);
+      batch.clear();
+    } else {
       endIteration();
+    }
     prefilling = iterating = false;
     end = kNever;
     evict();
@@ -222,9 +228,26 @@ struct StepEngine {
       current = queue.front();
       queue.pop_front();
       prefilling = restart = true;
-      end = t + current.load +
-            latency->prefill(static_cast<std::uint32_t>(current.prompt - current.cached),
-                             static_cast<std::uint32_t>(current.cached));
+      Nanos load = current.load;
+      std::int64_t tokens = current.prompt - current.cached;
+      std::int64_t kv = need() + current.kv;
+      const auto chunk = [](const Job& job) {
+        return PrefillChunk{static_cast<std::uint32_t>(job.cached), 0,
+                            static_cast<std::uint32_t>(job.prompt - job.cached)};
+      };
+      std::vector<PrefillChunk> chunks{chunk(current)};
+      while (spec.chunkTokens > 0 && !queue.empty()) {
+        const Job& next = queue.front();
+        if (tokens + next.prompt - next.cached > spec.chunkTokens) break;
+        if (running.size() + chunks.size() >= spec.maxSequences || kv + next.kv > spec.kvTokens) break;
+        tokens += next.prompt - next.cached;
+        kv += next.kv;
+        load += next.load;
+        chunks.push_back(chunk(next));
+        batch.push_back(next);
+        queue.pop_front();
+      }
+      end = t + load + latency->prefillBatch(chunks);
       return;
     }
     if (running.empty()) return;
@@ -464,8 +487,8 @@ struct World {
     return i.role == role && (model < 0 || (i.model == model && kv <= i.kvTokens));
   }
 
-  /// Prefill over the prefill instances, decode over the decode instances, transfer over the pairs; a template's
-  /// (model < 0) knows neither models nor transfers.
+  /// Prefill over the prefill instances, decode over the decode instances, transfer over the pairs; a
+  /// template's (model < 0) knows neither models nor transfers.
   Nanos meanPair(std::int32_t model, std::uint32_t prompt, std::uint32_t output) const {
     __int128 sum[3] = {0, 0, 0};
     std::int64_t count[3] = {0, 0, 0};
@@ -548,7 +571,8 @@ struct World {
     if (options.sloBase == SloBase::kTemplate && !cluster.templates.empty()) {
       Nanos sum = 0;
       for (const TemplateEntry& e : cluster.templates[0]) {
-        sum += paired ? meanPair(-1, e.promptTokens, e.outputTokens) : meanTime(-1, e.promptTokens, e.outputTokens);
+        sum += paired ? meanPair(-1, e.promptTokens, e.outputTokens)
+                      : meanTime(-1, e.promptTokens, e.outputTokens);
       }
       if (sum > 0) return sum;
     }
@@ -707,7 +731,8 @@ struct World {
   void ask(std::uint32_t row) {
     Row& r = rows[row];
     r.asked = true;
-    decodes[r.to].queue.push_back({{row, r.prompt, r.output, r.expected, r.prompt + r.expected, 0, 0}, false});
+    decodes[r.to].queue.push_back(
+        {{row, r.prompt, r.output, r.expected, r.prompt + r.expected, 0, 0}, false});
   }
 
   void send(std::uint32_t row, Nanos t) {
@@ -809,7 +834,8 @@ struct World {
       lookUp(call, d.instance, &job);
       prefills[r.from].queue.push_back({row, r.prompt, r.output, r.expected, r.prompt, job.cached, job.load});
       const PairOptions& o = options.pairs;
-      if (o.admission == DecodeAdmission::kEngine && o.staging == Staging::kNone && o.reserve == Reserve::kEarly)
+      if (o.admission == DecodeAdmission::kEngine && o.staging == Staging::kNone &&
+          o.reserve == Reserve::kEarly)
         ask(row);
       result.calls[row].instance = r.from;
       result.calls[row].decodeInstance = r.to;
@@ -823,7 +849,8 @@ struct World {
     const std::vector<std::uint32_t> touched = scheduler.touched();
     for (const std::uint32_t m : touched) {
       const StepDecode& d = decodes[m];
-      if (cluster.instances[m].role != Role::kDecode || d.holdsNothing() || !d.stands(t) || d.pausing) continue;
+      if (cluster.instances[m].role != Role::kDecode || d.holdsNothing() || !d.stands(t) || d.pausing)
+        continue;
       if (again && scheduler.cluster().at(m).exact.at == t) continue;
       any = true;
       const Status status = scheduler.capacity(t, {m, d.sequencesFree(), d.kvFree(), 1, 1});
