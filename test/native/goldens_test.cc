@@ -101,7 +101,7 @@ const std::string kDistserve = "../shared/golden/simdistserve/";
 const std::string kSplitwise = "../shared/golden/splitwise/";
 
 /// TTFT, decode and end-to-end times of every request, ms, against a backend's file.
-void checkDistserve(const char* expected, const ClusterSpec& cluster) {
+void checkDistserve(const std::string& expected, const ClusterSpec& cluster) {
   const Table golden = readCsv(kDistserve + expected);
   const OwnedTrace trace = requests(readCsv(kDistserve + "requests.csv"), "arrival_ms", 1e6);
   const Run r = run(trace, cluster, optionsOf(Compat::kDistserve, "distserve"));
