@@ -30,8 +30,8 @@
 
 namespace laxity {
 
-/// Deadline and SLO base of workflows: from the trace, the template, or the exclusive time or final horizon
-/// of each.
+/// Deadline and SLO base of workflows: from the trace, the template, or the exclusive time or final horizon of
+/// each.
 class SloRule {
  public:
   SloRule(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options)
@@ -167,10 +167,10 @@ class Driver {
   std::int64_t cachedTokens_ = 0;
   std::vector<Engine> engines_;
   TournamentTree engineNext_;
-  bool chunked_ = false;           ///< some engine is
-  bool paired_ = false;            ///< a prefill-decode cluster
+  bool chunked_ = false;  ///< some engine is
+  bool paired_ = false;   ///< a prefill-decode cluster
   std::uint32_t firstTokens_ = 1;  ///< that a prefill emits
-  bool news_ = false;              ///< the scheduler was told something since it last decided
+  bool news_ = false;     ///< the scheduler was told something since it last decided
   PairTruth pairs_;
   LinkNetwork links_;
 

@@ -1,10 +1,10 @@
 // The driver of prefill-decode clusters: how calls and their KV go from p to d (CONTRACT 2, 8).
 //
-// staging none, reserve early: room on d is asked for with the lease, late: after the first token. The
-// transfer starts when the prefill has ended and room was given; KV stays on p until it is over. staging
-// unlimited: the transfer starts with the first token, room is asked for when it is over, and with the room
-// the call joins. `asked for` is what DecodeAdmission::kEngine does by itself and kScheduler when it says so.
-// A call whose only token comes with its prefill needs no transfer, and drops its room.
+// staging none, reserve early: room on d is asked for with the lease, late: after the first token. The transfer
+// starts when the prefill has ended and room was given; KV stays on p until it is over. staging unlimited: the
+// transfer starts with the first token, room is asked for when it is over, and with the room the call joins.
+// `asked for` is what DecodeAdmission::kEngine does by itself and kScheduler when it says so. A call whose only
+// token comes with its prefill needs no transfer, and drops its room.
 //
 // At one instant: first tokens, ends of transfers, joins, evictions, ends, all by class (CONTRACT 3). Room is
 // given when engines settle, after the decision; a transfer that takes no time ends in a further round of the
@@ -43,8 +43,7 @@ void Driver::pairEvents(Nanos t) {
     links_.advance(t);
     for (const Transfer& transfer : links_.done()) pairTransferred(transfer, t);
   }
-  // Those that joined the list by arrivals: nothing of theirs ended, and their reports are of another
-  // instant.
+  // Those that joined the list by arrivals: nothing of theirs ended, and their reports are of another instant.
   for (std::size_t i = moved; i < due_.size(); ++i) engines_[due_[i]].advance(t);
   std::sort(due_.begin(), due_.end());
   for (const std::uint32_t m : due_) {
@@ -170,8 +169,8 @@ void Driver::pairDecision(const Decision& d, Nanos t) {
   c.outputTokens = trace_.columns().outputTokens[truth.row] - truth.generated;
   c.expectedTokens = call.predictedTokens;
   c.need = std::int64_t{c.promptTokens} + c.expectedTokens;
-  engines_[c.p].lease(
-      {slot, c.promptTokens, c.outputTokens, c.expectedTokens, c.promptTokens, found.tokens, found.load});
+  engines_[c.p].lease({slot, c.promptTokens, c.outputTokens, c.expectedTokens, c.promptTokens, found.tokens,
+                       found.load});
   dueNow(c.p);
   if (o.admission == DecodeAdmission::kEngine && o.staging == Staging::kNone && o.reserve == Reserve::kEarly)
     askRoom(slot);
@@ -199,23 +198,24 @@ void Driver::pairBoundaries(Nanos t) {
     Engine& engine = engines_[m];
     if (cluster_.instances[m].role != Role::kDecode || engine.empty() || engine.wakePending()) continue;
     if (engine.atBoundaryOrWake(t)) {
-      event(scheduler_.capacity(t, {m, engine.sequencesFree(), engine.kvFree(), engine.prefillFree(), 1}));
+      event(scheduler_.capacity(
+          t, {m, engine.sequencesFree(), engine.kvFree(), engine.prefillFree(), 1}));
     } else {
       engineNext_.set(m, engine.next());
     }
   }
 }
 
-/// A plan covers all prefill instances, also those that nothing touched, and time alone re-ranks nothing:
-/// what an engine does unseen must not bring a decision about.
+/// A plan covers all prefill instances, also those that nothing touched, and time alone re-ranks nothing: what an
+/// engine does unseen must not bring a decision about.
 bool Driver::pairNews(Nanos t) {
   const bool news = news_ || scheduler_.nextWake() <= t;
   news_ = false;
   return news;
 }
 
-/// Whether a decision touched a decode engine that stands at a boundary and was not asked: it is considered
-/// at this very instant too.
+/// Whether a decision touched a decode engine that stands at a boundary and was not asked: it is considered at
+/// this very instant too.
 bool Driver::pairUnasked(Nanos t) {
   if (options_.feedback == Feedback::kLease) return false;
   for (const std::uint32_t m : scheduler_.touched()) {
@@ -286,8 +286,8 @@ void Driver::pairLawsHold() {
     }
     if (engine.empty() && count.held == 0 && kv != 0) check(Status::kLawBroken);
     const Ledger& ledger = scheduler_.cluster().at(m).ledger;
-    if (leased == 0 && (ledger.leased != 0 || ledger.reservedKv != 0 || ledger.unprefilled != 0 ||
-                        ledger.unprefilledWork != 0))
+    if (leased == 0 && (ledger.leased != 0 || ledger.reservedKv != 0 ||
+                        ledger.unprefilled != 0 || ledger.unprefilledWork != 0))
       check(Status::kLawBroken);
   }
   if (leased == 0 && links_.sent() != links_.received()) check(Status::kLawBroken);
@@ -300,8 +300,7 @@ void Driver::pairSummarise() {
     const std::size_t role = cluster_.instances[m].role == Role::kPrefill ? 0 : 1;
     busy[role] += static_cast<double>(engines_[m].busy());
     ++count[role];
-    const double peak =
-        static_cast<double>(engines_[m].kvPeak()) / static_cast<double>(cluster_.instances[m].kvTokens);
+    const double peak = static_cast<double>(engines_[m].kvPeak()) / static_cast<double>(cluster_.instances[m].kvTokens);
     if (role == 1) result_.decodeKvPeak = std::max(result_.decodeKvPeak, peak);
   }
   const auto makespan = static_cast<double>(result_.makespan);

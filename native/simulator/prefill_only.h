@@ -1,10 +1,10 @@
 // Engine role prefill: computes prompts in the order of their leases, head of line strict, and keeps their KV
 // until the driver says that it has left.
 //
-// One prompt at a time, or with a budget of b = chunkTokens > 0 tokens a batch: the head, then the calls
-// behind it while their summed new tokens stay within b (a larger prompt runs alone), at most maxSequences. A
-// prompt begins only where its KV fits beside all KV held. A call whose only output token comes with its
-// prefill is over then, and holds nothing.
+// One prompt at a time, or with a budget of b = chunkTokens > 0 tokens a batch: the head, then the calls behind
+// it while their summed new tokens stay within b (a larger prompt runs alone), at most maxSequences. A prompt
+// begins only where its KV fits beside all KV held. A call whose only output token comes with its prefill is
+// over then, and holds nothing.
 //
 // A batch takes what LatencyModel::prefillBatch says of its prompts (of one alone: its prefill), and the sum
 // of their loads.

@@ -1,8 +1,8 @@
-// Engines of prefill-decode clusters and their links, as naive as possible: every iteration and every
-// transfer is visited with plain loops. Of the code under test they use the latency interface alone.
+// Engines of prefill-decode clusters and their links, as naive as possible: every iteration and every transfer is
+// visited with plain loops. Of the code under test they use the latency interface alone.
 //
-// A decode engine here begins an iteration whenever it can; one that began at t is taken back where something
-// else happens at the same t, so that "an iteration ends at t" holds for the whole of that instant.
+// A decode engine here begins an iteration whenever it can; one that began at t is taken back where something else
+// happens at the same t, so that "an iteration ends at t" holds for the whole of that instant.
 #pragma once
 
 #include <algorithm>
@@ -85,8 +85,7 @@ struct StepPrefill {
     std::vector<PrefillChunk> chunks;
     for (const PairJob& j : batch) {
       load += j.load;
-      chunks.push_back(
-          {static_cast<std::uint32_t>(j.cached), 0, static_cast<std::uint32_t>(j.prompt - j.cached)});
+      chunks.push_back({static_cast<std::uint32_t>(j.cached), 0, static_cast<std::uint32_t>(j.prompt - j.cached)});
     }
     const Nanos time = batch.size() > 1 ? latency->prefillBatch(chunks)
                                         : latency->prefill(chunks[0].newTokens, chunks[0].cachedTokens);

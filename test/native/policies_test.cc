@@ -1104,6 +1104,12 @@ struct Tally {
   std::uint64_t moves = 0;
 };
 
+bool isDynamic(std::string_view name) {
+  Order order;
+  REQUIRE(makeOrder(name, &order));
+  return std::visit([](const auto& o) { return std::decay_t<decltype(o)>::kDynamic; }, order);
+}
+
 /// A random run of both schedulers; empty where they agree throughout, else the first difference.
 std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
   Random random(41, seed);
@@ -1145,6 +1151,8 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
   const bool ages = (how.binding == Binding::kAtReveal || how.roomy) && random.below(4) == 0;
   if (ages) set(Parameter::kAgeingMs, 1 + random.below(20));
   const bool everyInstance = how.everyInstance && (!ages || how.roomy);
+  // Whether a prompt joins a batch depends on its size, so there too the first of a queue matters.
+  const bool batches = !(everyInstance && (ages || isDynamic(how.order)));
   if (random.below(2) == 0) {
     const std::uint32_t size = 1 + random.below(4);
     for (std::uint32_t i = 0; i < size; ++i) {
@@ -1193,7 +1201,7 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
       i.spec.mode = static_cast<EngineMode>(random.below(3));
       i.spec.chunkTokens = i.spec.decodeShare = 0;
       if (i.spec.mode == EngineMode::kChunked) i.spec.chunkTokens = 1 + random.below(largest);
-      if (i.spec.mode == EngineMode::kPrefillFirst && random.below(2) == 0)
+      if (batches && i.spec.mode == EngineMode::kPrefillFirst && random.below(2) == 0)
         i.spec.chunkTokens = 1 + random.below(largest);
       if (i.spec.mode == EngineMode::kDecodeShare)
         i.spec.decodeShare = static_cast<std::uint16_t>(1 + random.below(999));
@@ -1365,12 +1373,6 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
   }
   tally->moves += naive.moves;
   return "";
-}
-
-bool isDynamic(std::string_view name) {
-  Order order;
-  REQUIRE(makeOrder(name, &order));
-  return std::visit([](const auto& o) { return std::decay_t<decltype(o)>::kDynamic; }, order);
 }
 
 void walkAll(const Walk& how, std::uint64_t seeds, Tally* tally) {
