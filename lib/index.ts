@@ -23,7 +23,7 @@ export type {
   Prompt,
   TransferOptions,
 } from './model/estimate.ts'
-export type { Arrivals, Binding, Compat, Feedback, Knowledge, RateStep } from './native.ts'
+export type { Arrivals, Binding, Feedback, Knowledge, RateStep } from './native.ts'
 export { type Clock, ManualClock, systemClock } from './scheduler/clock.ts'
 export { type Identity, type IdentityOptions, identify } from './scheduler/identity.ts'
 export type { EnginePriority, LiveCluster, LiveInstance } from './scheduler/instances.ts'

@@ -1,6 +1,6 @@
 import type { ClusterConfig } from '../cluster/config.ts'
 import type { EngineMode } from '../cluster/modes.ts'
-import type { Arrivals, Binding, Compat, Feedback, Knowledge, RateStep } from '../native.ts'
+import type { Arrivals, Binding, Feedback, Knowledge, RateStep } from '../native.ts'
 import type { PlacementFunction } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { Policy } from './policies.ts'
@@ -86,7 +86,7 @@ export interface RunOptions {
    * Emulates quirks of another simulator, HexGen-Flow's, DistServe's or splitwise-sim's (docs/simulator.md); default
    * `none`.
    */
-  compat?: Compat | undefined
+  compat?: 'none' | 'hexgen' | 'hexgen-ticks' | 'distserve' | 'splitwise' | undefined
   /** Checks the conservation laws at every event (slow). */
   laws?: boolean | undefined
   /** Worker threads; 0 runs in this thread. Default: 0 for small jobs, else max(1, cores − 1). */
