@@ -6,6 +6,7 @@ export type {
   ConstantLatency,
   InstanceConfig,
   LatencyConfig,
+  PolynomialLatency,
   ProfileLatency,
   TableLatency,
 } from './cluster/config.ts'

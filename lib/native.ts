@@ -114,6 +114,9 @@ export interface NativeTrace {
   readonly largestCall: number
 }
 
+/** Quirks of other simulators (`native/simulator/simulation.h`). */
+export type Compat = 'none' | 'hexgen' | 'hexgen-ticks' | 'distserve' | 'splitwise'
+
 export type NativeLatency =
   | {
       kind: 'constants'
@@ -142,6 +145,14 @@ export type NativeLatency =
       /** Rows: cached tokens. Columns: new tokens. */
       prefill: NativeGrid
     }
+  | NativePolynomial
+
+/** `native/model/polynomial.h`. Ascending; the first of each begins at 1. */
+export interface NativePolynomial {
+  kind: 'polynomial'
+  prefill: { fromTokens: number; baseMs: number; perTokenMs: number; perTokenSquaredMs: number }[]
+  decode: { fromSequences: number; baseMs: number; perSequenceMs: number; perContextMs: number }[]
+}
 
 /** Times over two axes of ascending knots, row by row; they never fall along either. Plain arrays: they go into logs. */
 export interface NativeGrid {
@@ -297,7 +308,7 @@ export interface NativePolicy {
   parameters: Record<string, number>
   /** Permutes ties between equal instances; 0 = identity. */
   tieSeed: number
-  compat: 'none' | 'hexgen' | 'hexgen-ticks'
+  compat: Compat
   /** Seed of placements that draw (`power-of-two`); default 1. */
   placementSeed?: number
   /** Waiting calls may move to an instance that would finish them much sooner (`native/scheduler/migrate.h`). */

@@ -8,6 +8,7 @@ import { checkRole, checkRoles } from './check-roles.ts'
 import type { ClusterConfig } from './config.ts'
 import { findGpu, GPUS } from './gpus.ts'
 import { LIMITS } from './limits.ts'
+import { checkRegimes, REGIME_FIELDS } from './polynomial.ts'
 import { LINK_FIELDS } from './roles.ts'
 import { clusterSchema } from './schema.ts'
 
@@ -54,7 +55,7 @@ function reportIssue(
     return
   }
   const kinds = issue.code === 'invalid_union' && issue.path.at(-1) === 'kind'
-  const what = kinds ? '"constants", "table" or "profile"' : issue.message
+  const what = kinds ? '"constants", "table", "profile" or "polynomial"' : issue.message
   const empty = issue.code === 'too_small' && path === 'instances'
   const message = empty
     ? 'No instances: a cluster needs at least one'
@@ -67,8 +68,10 @@ function checkRelations(config: unknown, where: string, problems: Problems): voi
   if (!isRecord(config)) return
   const latencies = isRecord(config.latencies) ? config.latencies : {}
   for (const [id, latency] of Object.entries(latencies)) {
-    if (isRecord(latency))
-      checkKnots(latency.prefill, place(where, dotted(['latencies', id, 'prefill'])), problems)
+    if (!isRecord(latency)) continue
+    const at = place(where, dotted(['latencies', id]))
+    if (latency.kind === 'polynomial') checkRegimes(latency, at, problems)
+    else checkKnots(latency.prefill, `${at}.prefill`, problems)
   }
   if (!Array.isArray(config.instances)) return
   let total = 0
@@ -213,6 +216,7 @@ const LATENCY_FIELDS = [
   'decodeBaseMs',
   'decodePerSequenceMs',
   'decodePerContextMs',
+  'decode',
   'csv',
   'extrapolate',
 ]
@@ -220,6 +224,7 @@ const LATENCY_FIELDS = [
 function knownFields(path: Path): string[] {
   if (path.length === 0) return ['name', 'latencies', 'gpus', 'models', 'instances']
   if (path[2] === 'prefixCacheTiers') return ['tokens', 'msPerToken']
+  if (path[0] === 'latencies' && path.length > 2) return REGIME_FIELDS
   if (path[0] === 'gpus') return Object.keys(gpuSchema.shape)
   if (path[0] === 'models') return Object.keys(modelSchema.shape)
   return path[0] === 'instances' ? INSTANCE_FIELDS : LATENCY_FIELDS

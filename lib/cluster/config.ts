@@ -35,7 +35,32 @@ export interface ProfileLatency {
   extrapolate?: boolean | undefined
 }
 
-export type LatencyConfig = ConstantLatency | TableLatency | ProfileLatency
+/**
+ * Polynomials as other simulators fit them, in milliseconds, by regimes: each holds from its size on (ascending, the
+ * first from 1). Prefills of one batch: base + perToken × new tokens + perTokenSquared × Σ((cached + new)² − cached²).
+ * An iteration: base + perSequence × sequences + perContext × tokens of context over the batch.
+ */
+export interface PolynomialLatency {
+  kind: 'polynomial'
+  prefill: {
+    /** New tokens of the batch; default 1. */
+    fromTokens?: number | undefined
+    /** Base and slope may be negative where the time is not. */
+    baseMs: number
+    perTokenMs: number
+    perTokenSquaredMs?: number | undefined
+  }[]
+  decode: {
+    /** Default 1. */
+    fromSequences?: number | undefined
+    baseMs: number
+    /** Per running sequence, the first included. */
+    perSequenceMs?: number | undefined
+    perContextMs?: number | undefined
+  }[]
+}
+
+export type LatencyConfig = ConstantLatency | TableLatency | ProfileLatency | PolynomialLatency
 
 export interface InstanceConfig {
   /**

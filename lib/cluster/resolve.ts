@@ -4,6 +4,7 @@ import type { Modelled } from './calibrated.ts'
 import type { ClusterConfig, InstanceConfig, LatencyConfig, ProfileLatency } from './config.ts'
 import { findGpu } from './gpus.ts'
 import { type ModeFields, modeFields } from './modes.ts'
+import { nativePolynomial } from './polynomial.ts'
 import { BUILT_IN_KV_BYTES, type Link, linkOf, type Role } from './roles.ts'
 
 export interface ResolvedInstance extends Readonly<ModeFields> {
@@ -111,6 +112,7 @@ function prefixCache({ prefixCacheTokens = 0, prefixCacheTiers = [] }: InstanceC
 type Given = Exclude<LatencyConfig, ProfileLatency>
 
 function toNative(latency: Given): NativeLatency {
+  if (latency.kind === 'polynomial') return nativePolynomial(latency)
   const decode = {
     decodeBaseMs: latency.decodeBaseMs,
     decodePerSequenceMs: latency.decodePerSequenceMs ?? 0,

@@ -62,6 +62,43 @@ const profile = z.strictObject(
   'an object',
 )
 
+const polynomial = z.strictObject(
+  {
+    kind: z.literal('polynomial'),
+    prefill: z
+      .array(
+        z.strictObject(
+          {
+            fromTokens: whole(1, LIMITS.tokens).optional().describe('New tokens of a batch; default 1.'),
+            baseMs: number(-LIMITS.baseMs, LIMITS.baseMs),
+            perTokenMs: number(-LIMITS.slopeMs, LIMITS.slopeMs),
+            perTokenSquaredMs: slopeMs.optional().describe('Per squared token of each prompt, ms.'),
+          },
+          'an object',
+        ),
+        'an array of regimes',
+      )
+      .min(1, 'at least one regime')
+      .describe('Prefills of one batch by its new tokens: ascending, the first from 1; times above 0.'),
+    decode: z
+      .array(
+        z.strictObject(
+          {
+            fromSequences: whole(1, LIMITS.sequences).optional().describe('Default 1.'),
+            baseMs,
+            perSequenceMs: slopeMs.optional().describe('Per running sequence, the first included, ms.'),
+            perContextMs: slopeMs.optional().describe('Per token of context over the batch, ms.'),
+          },
+          'an object',
+        ),
+        'an array of regimes',
+      )
+      .min(1, 'at least one regime')
+      .describe('Iterations by running sequences: ascending, the first from 1.'),
+  },
+  'an object',
+)
+
 const precision = z.enum(['bf16', 'fp8'], '"bf16" or "fp8"').optional()
 
 const instance = z.strictObject(
@@ -136,7 +173,7 @@ export const clusterSchema = z.strictObject(
     $schema: z.string('a string').optional(),
     name: text('a name').optional().describe('Shown in results; default: the name of the file.'),
     latencies: z
-      .record(z.string(), z.discriminatedUnion('kind', [constants, table, profile]), 'an object')
+      .record(z.string(), z.discriminatedUnion('kind', [constants, table, profile, polynomial]), 'an object')
       .optional()
       .describe('Latency models by id.'),
     ...hardwareFields,

@@ -88,8 +88,11 @@ export interface RunOptions {
    * 500 by default; `migrateCandidates`, 8, bounds the search in each queue). At-reveal only; default that of the preset (`laxity`: on), else off.
    */
   migrate?: boolean | undefined
-  /** Emulates quirks of the authors' simulator; default `none`. */
-  compat?: 'none' | 'hexgen' | 'hexgen-ticks' | undefined
+  /**
+   * Emulates quirks of another simulator, HexGen-Flow's, DistServe's or splitwise-sim's (docs/simulator.md); default
+   * `none`.
+   */
+  compat?: 'none' | 'hexgen' | 'hexgen-ticks' | 'distserve' | 'splitwise' | undefined
   /** Checks the conservation laws at every event (slow). */
   laws?: boolean | undefined
   /** Worker threads; 0 runs in this thread. Default: 0 for small jobs, else max(1, cores − 1). */

@@ -64,7 +64,7 @@ export async function prepare(
     if (checked.prefixCache !== undefined) setPrefixCaches(nativeCluster, checked.prefixCache)
     if (checked.compat !== 'none' && nativeCluster.instances.some(({ prefixCache }) => prefixCache))
       reader.add(`${NOT_COMPAT} prefix caches: set \`prefixCache\` to 0`, 'compat')
-    checkFits(trace, nativeCluster, checked.compat !== 'none')
+    checkFits(trace, nativeCluster, checked.compat.startsWith('hexgen'))
   } catch (error) {
     problems.absorb(error)
   }

@@ -1,7 +1,7 @@
 import { LIMITS } from '../cluster/limits.ts'
 import { ENGINE_MODES, type EngineMode } from '../cluster/modes.ts'
 import { describe } from '../errors.ts'
-import type { Arrivals, Feedback, Knowledge, SloBase } from '../native.ts'
+import type { Arrivals, Compat, Feedback, Knowledge, SloBase } from '../native.ts'
 import { hint } from '../report/near.ts'
 import type { Progress } from './options.ts'
 import { type CheckedError, readError } from './prediction-error.ts'
@@ -28,7 +28,7 @@ export interface CheckedOptions {
   seed: number
   tieSeed: number
   placementSeed: number
-  compat: 'none' | 'hexgen' | 'hexgen-ticks'
+  compat: Compat
   laws: boolean
   workers: number | undefined
   signal: AbortSignal | undefined
@@ -41,6 +41,7 @@ export interface CheckedOptions {
   pairs: CheckedPairs
 }
 
+const COMPATS = ['none', 'hexgen', 'hexgen-ticks', 'distserve', 'splitwise'] as const satisfies Compat[]
 export const KNOWLEDGE = ['online', 'template', 'declared', 'oracle'] as const
 export const FEEDBACK = ['boundary', 'lease'] as const
 export const SLO_BASES = ['template', 'exclusive', 'horizon'] as const
@@ -55,7 +56,7 @@ export const NOT_COMPAT = '`compat` reproduces a simulator without'
 
 /** Checks what needs neither cluster nor trace; problems are left in the reader. */
 export function readOptions(reader: OptionReader, parameters: readonly string[]): CheckedOptions {
-  const compat = reader.oneOf('compat', ['none', 'hexgen', 'hexgen-ticks'] as const, 'none' as const)
+  const compat = reader.oneOf('compat', COMPATS, 'none' as const)
   const feedback = reader.oneOf('feedback', FEEDBACK, 'boundary' as const)
   const lookahead = reader.whole('lookahead', feedback === 'lease' ? 1 : 0, 0, MOST_LOOKAHEAD)
   if (feedback === 'boundary' && lookahead > 0) {

@@ -51,7 +51,7 @@ export function checkPairOptions(reader: OptionReader, pairs: CheckedPairs, pair
   for (const name of ['mode', 'chunkTokens', 'decodeShare']) {
     if (reader.given(name)) reader.add(`\`${name}\` is for unified clusters`, name)
   }
-  if (reader.given('compat') && reader.raw('compat') !== 'none') {
+  if (reader.given('compat') && String(reader.raw('compat')).startsWith('hexgen')) {
     reader.add('`compat` reproduces a simulator of unified clusters', 'compat')
   }
 }

@@ -336,7 +336,7 @@ bool readPolicy(Napi::Object from, RunOptions* out, PlacementFunction* function)
   static constexpr const char* kBindings[] = {"at-reveal", "at-credit"};
   static constexpr const char* kFeedbacks[] = {"boundary", "lease"};
   static constexpr const char* kKnowledge[] = {"online", "template", "declared", "oracle"};
-  static constexpr const char* kCompat[] = {"none", "hexgen", "hexgen-ticks"};
+  static constexpr const char* kCompat[] = {"none", "hexgen", "hexgen-ticks", "distserve", "splitwise"};
   std::string order;
   std::string placement;
   int bindingId = 0;

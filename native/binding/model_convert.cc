@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "binding/convert.h"
 #include "model/memory.h"
+#include "model/polynomial.h"
 #include "model/profile.h"
 
 namespace laxity::binding {
@@ -139,6 +140,50 @@ bool readRoofline(Napi::Object from, RooflineSpec* out) {
   return fail(from.Env(), "Unknown kernel set \"" + kernels + "\"");
 }
 
+namespace {
+
+/// The objects of a list, each read into a regime of `out`.
+template <class Regime, class Read>
+bool readRegimes(Napi::Object from, const char* name, std::vector<Regime>* out, Read&& read) {
+  const Napi::Value value = from.Get(name);
+  if (from.Env().IsExceptionPending()) return false;
+  if (!value.IsArray() || value.As<Napi::Array>().Length() > 0xffff)
+    return fail(from.Env(), std::string("Expected a list for `") + name + "`");
+  const Napi::Array list = value.As<Napi::Array>();
+  for (std::uint32_t i = 0; i < list.Length(); ++i) {
+    const Napi::Value item = list.Get(i);
+    if (!item.IsObject()) return fail(from.Env(), std::string("Expected objects in `") + name + "`");
+    if (!read(item.As<Napi::Object>(), &out->emplace_back())) return false;
+  }
+  return true;
+}
+
+bool readFrom(Napi::Object from, const char* name, std::uint32_t* out) {
+  double n = 0;
+  if (!readNumber(from, name, &n)) return false;
+  if (!(n >= 1 && n <= 4e9) || n != std::floor(n))
+    return fail(from.Env(), std::string("`") + name + "` out of range");
+  *out = static_cast<std::uint32_t>(n);
+  return true;
+}
+
+bool readPolynomial(Napi::Object from, LatencyPolynomial* out) {
+  return readRegimes(from, "prefill", &out->prefill,
+                     [](Napi::Object o, PrefillRegime* r) {
+                       return readFrom(o, "fromTokens", &r->fromTokens) &&
+                              readNumber(o, "baseMs", &r->baseMs) &&
+                              readNumber(o, "perTokenMs", &r->perTokenMs) &&
+                              readNumber(o, "perTokenSquaredMs", &r->perTokenSquaredMs);
+                     }) &&
+         readRegimes(from, "decode", &out->decode, [](Napi::Object o, DecodeRegime* r) {
+           return readFrom(o, "fromSequences", &r->fromSequences) && readNumber(o, "baseMs", &r->baseMs) &&
+                  readNumber(o, "perSequenceMs", &r->perSequenceMs) &&
+                  readNumber(o, "perContextMs", &r->perContextMs);
+         });
+}
+
+}  // namespace
+
 bool readModelled(Napi::Object from, std::uint32_t index, bool* handled, LatencyModel* out) {
   std::string kind;
   *handled = false;
@@ -153,6 +198,10 @@ bool readModelled(Napi::Object from, std::uint32_t index, bool* handled, Latency
     ProfileGrid prefill;
     if (!readGrid(from, "decode", &decode) || !readGrid(from, "prefill", &prefill)) return false;
     status = LatencyModel::profile(std::move(decode), std::move(prefill), out);
+  } else if (kind == "polynomial") {
+    LatencyPolynomial terms;
+    if (!readPolynomial(from, &terms)) return false;
+    status = LatencyModel::polynomial(terms, out);
   } else {
     return true;
   }

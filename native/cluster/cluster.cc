@@ -24,7 +24,7 @@ bool validMode(const InstanceSpec& spec) {
   }
   switch (spec.mode) {
     case EngineMode::kPrefillFirst:
-      return true;
+      return spec.chunkTokens <= kMaxChunkTokens;
     case EngineMode::kChunked:
       return spec.chunkTokens >= 1 && spec.chunkTokens <= kMaxChunkTokens;
     case EngineMode::kDecodeShare:

@@ -21,10 +21,10 @@ struct InstanceSpec {
   std::uint16_t latency = 0;       ///< index of its latency model
   std::uint16_t decodeShare = 0;   ///< decode-share: speed of decode while a prefill runs, in 1/1000
   std::uint32_t maxSequences = 1;  ///< running at once, 1 .. kMaxSequences
-  std::uint32_t chunkTokens = 0;  ///< chunked: token budget of an iteration; prefill role: prompts run as one
-                                  ///< batch up to so many tokens, 0 = one at a time
-  std::int64_t kvTokens = 0;      ///< KV capacity, tokens, 1 .. kMaxKvTokens
-  std::uint64_t adapters = 0;     ///< bit a - 1: serves adapter a of its model
+  std::uint32_t chunkTokens = 0;   ///< chunked: token budget of an iteration; prefill-first and prefill role:
+                                   ///< prompts run as one batch up to so many tokens, 0 = one at a time
+  std::int64_t kvTokens = 0;       ///< KV capacity, tokens, 1 .. kMaxKvTokens
+  std::uint64_t adapters = 0;      ///< bit a - 1: serves adapter a of its model
   Fine linkPerToken = 0;  ///< prefill and decode roles: time for the KV of a token through this end of
                           ///< a link, alone (cluster/link.h)
   Nanos linkLatency = 0;  ///< fixed part of a transfer at this end

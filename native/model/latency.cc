@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/polynomial.h"
 #include "model/profile.h"
 #include "model/roofline_table.h"
 
@@ -69,17 +70,33 @@ Status LatencyModel::profile(ProfileGrid decode, ProfileGrid prefill, LatencyMod
   return Status::kOk;
 }
 
+Status LatencyModel::polynomial(const LatencyPolynomial& terms, LatencyModel* out) {
+  Polynomial polynomial;
+  const Status status = Polynomial::create(terms, &polynomial);
+  if (!ok(status)) return status;
+  *out = LatencyModel{};
+  out->kind_ = Kind::kPolynomial;
+  out->polynomial_ = std::make_shared<const Polynomial>(std::move(polynomial));
+  return Status::kOk;
+}
+
 Nanos LatencyModel::prefillFromTable(std::uint32_t newTokens, std::uint32_t cachedTokens) const {
   if (kind_ == Kind::kKnots) return prefillFromKnots(newTokens);  // they price the new tokens alone
-  const Nanos time = kind_ == Kind::kRoofline ? roofline_->prefill(newTokens, cachedTokens)
-                                              : profile_->prefill(newTokens, cachedTokens);
-  if (!skewed_) return time;
+  const Nanos time = kind_ == Kind::kRoofline  ? roofline_->prefill(newTokens, cachedTokens)
+                     : kind_ == Kind::kProfile ? profile_->prefill(newTokens, cachedTokens)
+                                               : polynomial_->prefill(newTokens, cachedTokens);
+  return skewed_ ? scaled(time) : time;
+}
+
+/// `skewed` of a whole time.
+Nanos LatencyModel::scaled(Nanos time) const {
   const double wrong = static_cast<double>(time) * factor_ + 0.5;
   return wrong < static_cast<double>(kMaxTime) ? std::max<Nanos>(1, static_cast<Nanos>(wrong)) : kMaxTime;
 }
 
 DecodePiece LatencyModel::tablePiece(std::uint32_t batch, std::int64_t context) const {
-  return kind_ == Kind::kRoofline ? roofline_->piece(batch) : profile_->piece(batch, context);
+  if (kind_ == Kind::kRoofline) return roofline_->piece(batch);
+  return kind_ == Kind::kProfile ? profile_->piece(batch, context) : polynomial_->piece(batch);
 }
 
 DecodePiece LatencyModel::pieceFromTable(std::uint32_t batch, std::int64_t context) const {
@@ -117,6 +134,19 @@ Nanos LatencyModel::prefillFromKnots(std::uint32_t newTokens) const {
   return below.time + roundFine(rise);
 }
 
+Nanos LatencyModel::prefillBatch(std::span<const PrefillChunk> prompts) const {
+  if (prompts.size() == 1) return prefill(prompts.front().newTokens, prompts.front().cachedTokens);
+  if (kind_ == Kind::kRoofline || kind_ == Kind::kProfile)
+    return std::max<Nanos>(1, roundFine(mixed(0, 0, prompts).decode.at(0)));
+  if (kind_ == Kind::kPolynomial) {
+    const Nanos time = polynomial_->prefill(prompts);
+    return skewed_ ? scaled(time) : time;
+  }
+  std::uint64_t tokens = 0;
+  for (const PrefillChunk& p : prompts) tokens += p.newTokens;
+  return prefill(static_cast<std::uint32_t>(std::min<std::uint64_t>(tokens, UINT32_MAX)), 0);
+}
+
 MixedPiece LatencyModel::mixed(std::uint32_t batch, std::int64_t context,
                                std::span<const PrefillChunk> chunks) const {
   MixedPiece mixed{batch > 0 ? piece(batch, context) : DecodePiece{0, 0, kUnbounded}, kUnbounded};
@@ -129,6 +159,9 @@ MixedPiece LatencyModel::mixed(std::uint32_t batch, std::int64_t context,
       const std::uint32_t cached = chunk.cachedTokens;
       const Nanos before = chunk.doneTokens > 0 ? profile_->prefill(chunk.doneTokens, cached) : 0;
       sum += FineSum{profile_->prefill(will, cached) - before} << kFineBits;
+      mixed.iterations = 1;
+    } else if (kind_ == Kind::kPolynomial) {
+      sum += polynomial_->chunk(chunk);
       mixed.iterations = 1;
     } else if (kind_ == Kind::kKnots) {
       const Nanos before = chunk.doneTokens > 0 ? prefillFromKnots(chunk.doneTokens) : 0;
@@ -186,7 +219,8 @@ LatencyModel LatencyModel::skewed(double factor, double perSequence) const {
 bool operator==(const LatencyModel& a, const LatencyModel& b) {
   const auto same = [](const auto& x, const auto& y) { return x == y || (x && y && *x == *y); };
   return a.kind_ == b.kind_ && a.factor_ == b.factor_ && a.perSequence_ == b.perSequence_ &&
-         same(a.roofline_, b.roofline_) && same(a.profile_, b.profile_) && a.prefillBase_ == b.prefillBase_ &&
+         same(a.roofline_, b.roofline_) && same(a.profile_, b.profile_) &&
+         same(a.polynomial_, b.polynomial_) && a.prefillBase_ == b.prefillBase_ &&
          a.prefillPerToken_ == b.prefillPerToken_ && a.decodeBase_ == b.decodeBase_ &&
          a.decodePerSequence_ == b.decodePerSequence_ && a.decodePerContext_ == b.decodePerContext_ &&
          std::equal(a.knots_.begin(), a.knots_.end(), b.knots_.begin(), b.knots_.end(),

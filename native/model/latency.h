@@ -1,6 +1,6 @@
 // What a call costs on one kind of instance. One interface; the implementations are constants (with measured
-// prefill times where there are some), the calibrated roofline (roofline_table.h) and a measured profile
-// (profile.h).
+// prefill times where there are some), the calibrated roofline (roofline_table.h), a measured profile
+// (profile.h) and polynomials (polynomial.h).
 //
 // Decode is described by exact linear pieces, so that a simulator can leap over iterations: while the summed
 // context stays below `contextEnd`, an iteration takes base + perContext * context.
@@ -78,8 +78,10 @@ struct PrefillKnot {
   Nanos time = 0;
 };
 
+class Polynomial;
 class Profile;
 class RooflineTable;
+struct LatencyPolynomial;
 struct ProfileGrid;
 struct RooflineSpec;
 
@@ -100,6 +102,9 @@ class LatencyModel {
   /// A measured profile. Refuses what profile.h's create refuses.
   static Status profile(ProfileGrid decode, ProfileGrid prefill, LatencyModel* out);
 
+  /// Refuses what polynomial.h's create refuses.
+  static Status polynomial(const LatencyPolynomial& terms, LatencyModel* out);
+
   /// Time of a whole prefill that computes `newTokens` on top of `cachedTokens` already present. At least 1
   /// ns.
   Nanos prefill(std::uint32_t newTokens, std::uint32_t cachedTokens) const {
@@ -112,6 +117,12 @@ class LatencyModel {
     return time > 1 ? time : 1;
   }
 
+  /// Whole prompts prefilled as one batch that carries no decodes; what is present of each is not computed.
+  /// Constants and polynomials: the prefill base once and the terms of each prompt. Tables: the time of all
+  /// new tokens together. The roofline prices the iteration as a whole, profiles add the prompts up. One
+  /// prompt costs what `prefill` says. At least 1 ns.
+  Nanos prefillBatch(std::span<const PrefillChunk> prompts) const;
+
   /// The piece that holds for `batch` >= 1 sequences at `context` tokens in all.
   DecodePiece piece(std::uint32_t batch, std::int64_t context) const {
     if (kind_ >= Kind::kRoofline) [[unlikely]]
@@ -122,8 +133,8 @@ class LatencyModel {
   /// An iteration that carries chunks of prefills beside the decodes of `batch` >= 0 sequences. Constants and
   /// tables: the decode iteration, plus for each chunk the rise of the prefill time from the tokens that are
   /// done to those that will be (the prefill base comes with the first chunk), so that a prefill costs the
-  /// same in one piece and in many; profiles likewise. The roofline prices the iteration as a whole, as if
-  /// every chunk ended its prompt. At least 1 ns, at most the longest Fine.
+  /// same in one piece and in many; profiles and polynomials likewise. The roofline prices the iteration as a
+  /// whole, as if every chunk ended its prompt. At least 1 ns, at most the longest Fine.
   MixedPiece mixed(std::uint32_t batch, std::int64_t context, std::span<const PrefillChunk> chunks) const;
 
   /// `steps` iterations of one sequence alone, starting with `context` tokens; rounded once.
@@ -144,12 +155,13 @@ class LatencyModel {
   static constexpr std::int64_t kUnbounded = INT64_MAX;
 
   /// In this order: what needs no table comes first.
-  enum class Kind : std::uint8_t { kConstants, kKnots, kRoofline, kProfile };
+  enum class Kind : std::uint8_t { kConstants, kKnots, kRoofline, kProfile, kPolynomial };
 
   Nanos prefillFromTable(std::uint32_t newTokens, std::uint32_t cachedTokens) const;
   DecodePiece tablePiece(std::uint32_t batch, std::int64_t context) const;
   DecodePiece pieceFromTable(std::uint32_t batch, std::int64_t context) const;
   Nanos prefillFromKnots(std::uint32_t newTokens) const;
+  Nanos scaled(Nanos time) const;
   Nanos decodeAcross(std::int64_t context, std::int64_t steps) const;
 
   // Of the kinds with a table, which all copies share: what `skewed` has multiplied.
@@ -166,6 +178,7 @@ class LatencyModel {
   std::vector<PrefillKnot> knots_;
   std::shared_ptr<const RooflineTable> roofline_;
   std::shared_ptr<const Profile> profile_;
+  std::shared_ptr<const Polynomial> polynomial_;
 };
 
 }  // namespace laxity

@@ -19,7 +19,8 @@
 //   kNeedsWholePath = true           Workflow::wholePath and templateTime are kept up to date (stretch.h)
 //   prepare(queue) const             before the keys of one queue are compared; `queue` has each(visit) over
 //                                    the views of its waiting calls, slots() and now() (qlm.h)
-//   observe(step, call, workflow, parameters, tokens)  what happens to a call, see CallStep (vtc.h)
+//   observe(observation, call, workflow, parameters)  what happens to a call, see CallStep (vtc.h)
+//   kObservesService = true          Observation::served is computed for it (attained_service.h)
 //   workflowFinished(workflow, finishedAt) -> bool      every call of a closed workflow is done; true: issue
 //                                    every key again (edf_alpha.h)
 //
@@ -54,6 +55,13 @@ enum class CallStep : std::uint8_t {
   kReturned,   ///< the attempt is lost, the call will wait again
 };
 
+struct Observation {
+  CallStep step;
+  Nanos at;
+  std::uint32_t tokens;  ///< kServed: output tokens per sequence; the predicted ones where none were reported
+  Nanos served;  ///< kServed: predicted prefill and decode of `tokens` alone, on the instances that served it
+};
+
 template <class Order>
 constexpr bool needsWholePath() {
   if constexpr (requires { Order::kNeedsWholePath; })
@@ -65,8 +73,16 @@ constexpr bool needsWholePath() {
 template <class Order>
 constexpr bool observes() {
   return requires(Order & o, Call & c, const Workflow& w, const PolicyParameters& p) {
-           o.observe(CallStep::kReady, c, w, p, std::uint32_t{0});
+           o.observe(Observation{}, c, w, p);
          };
+}
+
+template <class Order>
+constexpr bool observesService() {
+  if constexpr (requires { Order::kObservesService; })
+    return Order::kObservesService;
+  else
+    return false;
 }
 
 template <class Order>

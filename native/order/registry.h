@@ -5,12 +5,14 @@
 #include <variant>
 #include <vector>
 
+#include "order/atlas.h"
 #include "order/edf.h"
 #include "order/edf_alpha.h"
 #include "order/edf_path.h"
 #include "order/fcfs.h"
 #include "order/llf.h"
 #include "order/llf_call.h"
+#include "order/plas.h"
 #include "order/qlm.h"
 #include "order/ratio.h"
 #include "order/sjf.h"
@@ -23,7 +25,7 @@
 namespace laxity {
 
 using Order = std::variant<Fcfs, WorkflowFcfs, Urgency, Ratio, Edf, EdfPath, Llf, LlfCall, Sjf, Srpt, Stretch,
-                           Vtc, Qlm, EdfAlpha>;
+                           Vtc, Qlm, EdfAlpha, Plas, Atlas>;
 
 /// False where no order has this name.
 bool makeOrder(std::string_view name, Order* out);

@@ -45,8 +45,8 @@ class Vtc {
 
   VtcKey key(const OrderView& v) const { return {-credits_.of(v.workflow.tenant), -v.call.readyAt}; }
 
-  void observe(CallStep step, Call& c, const Workflow& w, const PolicyParameters& p, std::uint32_t tokens) {
-    switch (step) {
+  void observe(const Observation& o, Call& c, const Workflow& w, const PolicyParameters& p) {
+    switch (o.step) {
       case CallStep::kReady:
         credits_.arrive(w.tenant);
         break;
@@ -59,7 +59,7 @@ class Vtc {
         credits_.leave(w.tenant);
         break;
       case CallStep::kServed:
-        credits_.charge(w.tenant, cost(c, p, tokens) - c.charged);
+        credits_.charge(w.tenant, cost(c, p, o.tokens) - c.charged);
         c.charged = 0;
         break;
       case CallStep::kReturned:

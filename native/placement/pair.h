@@ -68,6 +68,12 @@ class PairView {
   std::int64_t kvNeed() const {
     return std::int64_t{call.promptTokens} + std::int64_t{call.predictedTokens} * call.sequences;
   }
+  /// Whether d has room for the call beside all that is committed to it.
+  bool hasRoom(std::uint32_t d) const {
+    const Instance& i = cluster.at(d);
+    return i.ledger.reservedKv + kvNeed() <= i.spec.kvTokens &&
+           i.ledger.leased + call.sequences <= i.spec.maxSequences;
+  }
   /// ns per output token on d with the committed batch and this call.
   Nanos perToken(std::uint32_t d) const {
     const Instance& i = cluster.at(d);

@@ -5,13 +5,18 @@
 #include <variant>
 #include <vector>
 
+#include "placement/pairs/distserve.h"
 #include "placement/pairs/earliest_finish.h"
+#include "placement/pairs/global_queue.h"
 #include "placement/pairs/least_loaded.h"
+#include "placement/pairs/mooncake.h"
 #include "placement/pairs/round_robin.h"
+#include "placement/pairs/splitwise.h"
 
 namespace laxity {
 
-using PairPlacement = std::variant<EarliestFinishPair, LeastLoadedPair, RoundRobinPair>;
+using PairPlacement = std::variant<EarliestFinishPair, LeastLoadedPair, RoundRobinPair, GlobalQueuePair,
+                                   SplitwisePair, DistServePair, MooncakePair>;
 
 /// False where no pair placement has this name.
 bool makePairPlacement(std::string_view name, PairPlacement* out);

@@ -265,6 +265,7 @@ void Scheduler::rederive() {
   for (std::uint32_t slot = 0; slot < graph_.callSlots(); ++slot) {
     Call& c = graph_.call(slot);
     c.charged = 0;
+    c.attained = {};
     if (c.state == CallState::kReady) ready.push_back(slot);
     if (c.state == CallState::kPrefilling && tracksBacklog_) cluster_.at(c.instance).backlog.lease(c.cost);
   }

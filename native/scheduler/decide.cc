@@ -157,10 +157,25 @@ void Scheduler::workflowFinished(const Workflow& w) {
 void Scheduler::observeAll(CallStep step, Call& c, std::uint32_t tokens) {
   std::visit(
       [&](auto& order) {
-        if constexpr (observes<std::decay_t<decltype(order)>>())
-          order.observe(step, c, graph_.workflow(c.workflow), config_.parameters, tokens);
+        using Type = std::decay_t<decltype(order)>;
+        if constexpr (observes<Type>()) {
+          Nanos served = 0;
+          if constexpr (observesService<Type>()) {
+            if (step == CallStep::kServed) served = modelTime(c, tokens);
+          }
+          order.observe({step, now_, tokens, served}, c, graph_.workflow(c.workflow), config_.parameters);
+        }
       },
       config_.order);
+}
+
+/// Predicted prefill plus decode of `tokens` alone, of a leased call where it is.
+Nanos Scheduler::modelTime(const Call& c, std::uint32_t tokens) const {
+  const auto slot = static_cast<std::uint32_t>(&c - &graph_.call(0));
+  const Instance& decodes = cluster_.at(pairs_ == nullptr ? c.instance : pairs_->call(slot).decode);
+  if (tokens == 0) return c.cost.prefill;
+  const Nanos decode = decodeTime(cluster_.latency(decodes), config_.firstToken, c.promptTokens, tokens);
+  return c.cost.prefill + std::min(kMaxTime >> 17, decode);
 }
 
 const StageTemplate* Scheduler::templateOf(const Workflow& w) const {
@@ -538,12 +553,12 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
   if (config_.feedback == Feedback::kBoundary) {
     m.exact.kvFree -= c.cost.kv;
     m.exact.sequencesFree -= c.cost.sequences;
-    --m.exact.prefillFree;
+    // Engines with a budget count it in tokens.
+    m.exact.prefillFree -=
+        m.spec.chunkTokens > 0 ? std::min(m.exact.prefillFree, c.cost.prefillTokens) : std::uint32_t{1};
   }
   if (m.spec.mode != EngineMode::kPrefillFirst) [[unlikely]] {
     m.ledger.prefillsEnd += cluster_.besideDecode(m, c.cost.prefill, c.cost.prefillTokens);
-    if (m.spec.mode == EngineMode::kChunked)  // tokens, of which one is counted
-      m.exact.prefillFree -= std::min(m.exact.prefillFree, c.cost.prefillTokens - 1);
   }
   const double horizonMs = config_.parameters[Parameter::kUtilisationMs];
   if (tracksUtilisation_) {
@@ -593,17 +608,31 @@ void Scheduler::release(std::uint32_t slot) {
   touch(c.instance);
 }
 
-bool Scheduler::hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences) const {
+bool Scheduler::hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences,
+                          std::uint32_t tokens) const {
   const Instance& m = cluster_.at(instance);
   // A masked instance still serves the probe in its queue.
   if (m.condition != Condition::kUp || m.closedUntil > now_) return false;
   const std::int64_t limit = classTerms_[m.hardwareClass].kvLimit;
+  if (m.spec.chunkTokens > 0 && m.spec.mode == EngineMode::kPrefillFirst && !joinsBatch(m, tokens))
+      [[unlikely]]
+    return false;
   if (config_.feedback == Feedback::kBoundary) {
     return m.exact.prefillFree > 0 && sequences <= m.exact.sequencesFree &&
            kv <= m.exact.kvFree + limit - m.spec.kvTokens;
   }
   return m.ledger.leased + sequences <= m.spec.maxSequences + config_.lookahead &&
          m.ledger.reservedKv + kv <= limit && prefillGateOpen(m);
+}
+
+/// Prefills run as batches: whether a prompt of `tokens` to compute is the first of one or keeps within its
+/// budget. A larger prompt runs alone.
+bool Scheduler::joinsBatch(const Instance& m, std::uint32_t tokens) const {
+  if (config_.feedback == Feedback::kBoundary)
+    return m.exact.prefillFree == m.spec.chunkTokens || tokens <= m.exact.prefillFree;
+  const std::int64_t batches = std::int64_t{1} + config_.lookahead;
+  return m.ledger.unprefilled < batches ||
+         m.ledger.unprefilledTokens + tokens <= batches * m.spec.chunkTokens;
 }
 
 /// Whether the instance may be considered now. An empty ledger is an idle engine: its capacity is known
@@ -619,7 +648,7 @@ bool Scheduler::gateOpen(std::uint32_t instance) {
   } else if (m.ledger.leased > 0) {
     return false;
   }
-  const std::uint32_t prefills = m.spec.mode == EngineMode::kChunked ? m.spec.chunkTokens : 1;
+  const std::uint32_t prefills = m.spec.chunkTokens > 0 ? m.spec.chunkTokens : 1;
   m.exact = {now_, m.spec.kvTokens, m.spec.maxSequences, prefills};
   return true;
 }
@@ -648,7 +677,7 @@ void Scheduler::serve(std::span<const std::uint32_t> instances) {
       const std::uint32_t slot = pick(queue);
       const Call& c = graph_.call(slot);
       // Strict head of line: a call that does not fit holds back the less urgent ones.
-      if (!hasCredit(instance, c.cost.kv, c.cost.sequences)) break;
+      if (!hasCredit(instance, c.cost.kv, c.cost.sequences, c.cost.prefillTokens)) break;
       const LeaseReason reason = looksAhead(m) ? LeaseReason::kLookahead : LeaseReason::kBestScore;
       dequeue(slot);
       grant(slot, reason);
@@ -702,7 +731,7 @@ bool Scheduler::leaseFromShared(std::uint16_t model) {
     const Instance& candidate = cluster_.at(m);
     if (candidate.spec.model != model || estimates(slot)[candidate.hardwareClass].exec == kNever) continue;
     if (!candidate.accepts()) continue;
-    if (hasCredit(m, need, c.sequences)) withCredit_.push_back(m);
+    if (hasCredit(m, need, c.sequences, laxity::newTokens(c, m))) withCredit_.push_back(m);
   }
   if (withCredit_.empty()) return false;
   std::uint32_t chosen = rules_.any ? probeFor(slot) : kNoSlot;

@@ -133,8 +133,9 @@ struct Capacity {
   std::uint32_t instance;
   std::uint32_t sequencesFree;
   std::int64_t kvFree;
-  std::uint32_t prefillFree;  ///< room for prefills: 0 or 1 prefill; chunked engines: tokens of the next
-                              ///< iteration's budget that no decode or prefill in hand will take
+  std::uint32_t prefillFree;  ///< room for prefills: 0 or 1 prefill; engines that batch prefills: 0 or the
+                              ///< tokens of a batch; chunked engines: tokens of the next iteration's budget
+                              ///< that no decode or prefill in hand will take
   std::uint32_t exact;        ///< 1 = at a batch boundary, gives credit for this decide only; 0 = a sample
 };
 

@@ -35,7 +35,7 @@ bool Scheduler::bestMove(Move* best) {
   for (const std::uint32_t m : cluster_.byTie()) {
     if (!queues_[m].empty() || waitingOf_[cluster_.at(m).spec.model] == 0) continue;
     // Whoever has no room for the smallest call has none for any.
-    if (gateOpen(m) && hasCredit(m, 1, 1)) takers_.push_back(m);
+    if (gateOpen(m) && hasCredit(m, 1, 1, 1)) takers_.push_back(m);
   }
   if (takers_.empty()) return false;
 
@@ -52,7 +52,7 @@ bool Scheduler::bestMove(Move* best) {
       const PlacementView view = placementView(c, slot);
       double there = -1;  // computed where someone could take the call
       for (const std::uint32_t m : takers_) {
-        if (!view.eligible(m) || !hasCredit(m, kvNeed(c), c.sequences)) continue;
+        if (!view.eligible(m) || !hasCredit(m, kvNeed(c), c.sequences, laxity::newTokens(c, m))) continue;
         if (there < 0) there = projectedOn(view, source);
         const Instance& taker = cluster_.at(m);
         const Move move{there - projectedOn(view, m), c.rank, view.estimate(m).exec, taker.tie, slot, m};

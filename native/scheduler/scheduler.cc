@@ -362,7 +362,7 @@ Status Scheduler::finished(Nanos t, const Finished& e) {
   const std::uint32_t prompt = c.promptTokens;
   const std::uint32_t predicted = c.timedTokens;
   if (c.state == CallState::kPrefilling) prefilled(slot);
-  if (e.outputTokens > 0) observe(CallStep::kServed, c, e.outputTokens);
+  observe(CallStep::kServed, c, e.outputTokens > 0 ? e.outputTokens : c.predictedTokens);
   if (rules_.any) outcomeOk(slot, e.outputTokens);
   end(slot, CallState::kDone);
   if (w.live && tracksHorizon(w)) {

@@ -311,7 +311,9 @@ class Scheduler {
   void grant(std::uint32_t slot, LeaseReason reason);
   void release(std::uint32_t slot);
   void projectPrefills(Instance& m);
-  bool hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences) const;
+  bool hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences,
+                 std::uint32_t tokens) const;
+  bool joinsBatch(const Instance& m, std::uint32_t tokens) const;
   bool gateOpen(std::uint32_t instance);
   bool nothingWaits(std::uint32_t instance) const {
     const std::uint16_t model = cluster_.at(instance).spec.model;
@@ -377,6 +379,7 @@ class Scheduler {
   }
   // Out of the way of runs whose order does not ask.
   [[gnu::cold, gnu::noinline]] void observeAll(CallStep step, Call& c, std::uint32_t tokens);
+  Nanos modelTime(const Call& c, std::uint32_t tokens) const;
   OrderView orderView(const Call& c, std::uint32_t instance) const;
   Nanos staticKey(const Call& c, std::uint32_t instance) const;
   Nanos projected(const Call& c, const Instance& m, Nanos prefill) const;

@@ -19,16 +19,16 @@ SchedulerConfig schedulerConfig(const ClusterSpec& cluster, const RunOptions& op
   config.lookahead = options.lookahead;
   config.useTemplates = options.knowledge == Knowledge::kTemplate;
   config.templateSlo = options.sloBase == SloBase::kTemplate;
-  config.firstToken = options.compat == Compat::kNone ? FirstToken::kFromPrefill : FirstToken::kFromDecode;
-  config.kvNeed = options.compat == Compat::kNone ? KvNeed::kPromptAndOutput : KvNeed::kPrompt16;
-  if (options.compat != Compat::kNone) config.callTies = CallTies::kRevealOrder;
+  config.firstToken = firstTokenOf(options.compat);
+  config.kvNeed = isHexgen(options.compat) ? KvNeed::kPrompt16 : KvNeed::kPromptAndOutput;
+  if (isHexgen(options.compat)) config.callTies = CallTies::kRevealOrder;
   config.tieSeed = options.tieSeed;
   config.placementSeed = options.placementSeed;
   config.pairPlacement = options.pairPlacement;
   config.pairs = options.pairs;
   config.migrate = options.migrate;
   config.parameters = options.parameters;
-  if (options.compat != Compat::kNone)
+  if (isHexgen(options.compat))
     config.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit), 0.95);
   config.latencies =
       options.error.times() ? believedLatencies(cluster.latencies, options.error) : cluster.latencies;
@@ -38,8 +38,8 @@ SchedulerConfig schedulerConfig(const ClusterSpec& cluster, const RunOptions& op
 
 EngineOptions engineOptions(const RunOptions& options) {
   EngineOptions engine;
-  engine.firstToken = options.compat == Compat::kNone ? FirstToken::kFromPrefill : FirstToken::kFromDecode;
-  engine.chargeOutput = options.compat == Compat::kNone;
+  engine.firstToken = firstTokenOf(options.compat);
+  engine.chargeOutput = !isHexgen(options.compat);
   engine.requeueEvicted = options.feedback == Feedback::kLease;
   engine.backfill = options.pairs.backfill;
   engine.kvFirst = options.pairs.staging == Staging::kUnlimited;
@@ -588,6 +588,17 @@ void Driver::lawsHold() {
   }
 }
 
+namespace {
+
+Status runDriver(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
+                 const RunOutputs& outputs, RunResult* result, Workspace* workspace) {
+  if (workspace != nullptr) return Driver(trace, cluster, options, outputs, workspace->memory()).run(result);
+  WorkspaceMemory memory;
+  return Driver(trace, cluster, options, outputs, memory).run(result);
+}
+
+}  // namespace
+
 Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
                 const RunOutputs& outputs, RunResult* result, Workspace* workspace) {
   const Status arrivals = Arrivals::check(options.arrivals);
@@ -611,16 +622,24 @@ Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions
   }
   if (!(options.remaining.sigma >= 0 && options.remaining.sigma <= 10)) return Status::kBadValue;
   if (!(options.pairs.overlap >= 0 && options.pairs.overlap <= 1)) return Status::kBadValue;
-  if (options.compat != Compat::kNone) {  // the original knows one mode
+  if (options.compat != Compat::kNone) {  // the originals know one mode, HexGen-Flow's one prefill at a time
     for (const InstanceSpec& spec : cluster.instances) {
-      if (spec.mode != EngineMode::kPrefillFirst || spec.role != Role::kUnified) return Status::kUnsupported;
+      if (spec.mode != EngineMode::kPrefillFirst) return Status::kUnsupported;
+      if (isHexgen(options.compat) && (spec.role != Role::kUnified || spec.chunkTokens > 0))
+        return Status::kUnsupported;
     }
+  }
+  if (options.compat == Compat::kDistserve || options.compat == Compat::kSplitwise) {
+    RunOptions quirks = options;
+    quirks.pairs = PairOptions{};
+    quirks.pairs.staging = Staging::kUnlimited;
+    quirks.pairs.admission = DecodeAdmission::kEngine;
+    quirks.pairs.links = Links::kFree;
+    return runDriver(trace, cluster, quirks, outputs, result, workspace);
   }
   if (options.compat == Compat::kHexgenTicks)
     return HexgenClock(trace, cluster, options, outputs).run(result);
-  if (workspace != nullptr) return Driver(trace, cluster, options, outputs, workspace->memory()).run(result);
-  WorkspaceMemory memory;
-  return Driver(trace, cluster, options, outputs, memory).run(result);
+  return runDriver(trace, cluster, options, outputs, result, workspace);
 }
 
 }  // namespace laxity

@@ -193,9 +193,10 @@ class Driver {
   std::int64_t cachedTokens_ = 0;
   std::vector<Engine> engines_;
   TournamentTree engineNext_;
-  bool chunked_ = false;  ///< some engine is
-  bool paired_ = false;   ///< a prefill-decode cluster
-  bool news_ = false;     ///< the scheduler was told something since it last decided
+  bool chunked_ = false;           ///< some engine is
+  bool paired_ = false;            ///< a prefill-decode cluster
+  std::uint32_t firstTokens_ = 1;  ///< that a prefill emits
+  bool news_ = false;              ///< the scheduler was told something since it last decided
   PairTruth pairs_;
   LinkNetwork links_;
   Nanos planAt_ = kNever;  ///< when the plan in flight arrives

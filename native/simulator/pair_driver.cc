@@ -21,6 +21,7 @@ namespace laxity {
 
 void Driver::pairStart() {
   pairs_.clear();
+  firstTokens_ = firstTokenOf(options_.compat) == FirstToken::kFromPrefill ? 1 : 0;
   links_.reset(cluster_.instances, options_.pairs.links);
 }
 
@@ -92,7 +93,7 @@ void Driver::pairEvents(Nanos t) {
 void Driver::pairPrefilled(const EngineCall& call, Nanos t) {
   PairLegs& c = pairs_.at(call.slot);
   if (c.kv != PairKv::kPending) check(Status::kLawBroken);
-  if (c.outputTokens <= 1) {  // it ends with its prefill
+  if (c.outputTokens <= firstTokens_) {  // it ends with its prefill
     if (c.room != PairRoom::kNone) {
       engines_[c.d].dropRoom(call.slot, t);
       dueNow(c.d);

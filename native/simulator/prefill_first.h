@@ -1,9 +1,13 @@
 // Engine mode prefill-first: a waiting lease that fits is prefilled alone and whole before decode goes on;
-// otherwise all running calls decode one token per iteration.
+// otherwise all running calls decode one token per iteration. With a budget of b = chunkTokens > 0 tokens the
+// calls behind it that fit join it in one batch while their summed new tokens stay within b (a larger prompt
+// runs alone), and all of it ends together.
 //
 // Boundaries are the ends of iterations and of prefills. The engine leaps while the batch is constant
 // (iterations.h); a segment ends when the batch changes or a prefill begins.
 #pragma once
+
+#include <vector>
 
 #include "simulator/engine_batch.h"
 #include "simulator/iterations.h"
@@ -24,7 +28,8 @@ class PrefillFirst {
     return reach(b, t);
   }
   static std::uint32_t prefillFree(const EngineBatch& b) {
-    return b.prefilling > 0 || !b.fifoEmpty() ? 0 : 1;
+    if (b.prefilling > 0 || !b.fifoEmpty()) return 0;
+    return b.spec.chunkTokens > 0 ? b.spec.chunkTokens : 1;
   }
 
  private:
@@ -36,11 +41,15 @@ class PrefillFirst {
   void commit(EngineBatch& b, std::int64_t k);
   void noteTime(EngineBatch& b, std::int64_t context, std::int64_t k);
   void schedule(EngineBatch& b);
+  Nanos startBatch(EngineBatch& b);
+  void endBatch(EngineBatch& b);
 
   Iterations clock_;
   std::int64_t eventIterations_ = 0;
   std::int64_t wakeIterations_ = 0;
-  EngineCall call_;  ///< being prefilled
+  EngineCall call_;                   ///< being prefilled
+  std::vector<EngineCall> batch_;     ///< in place of it, where prefills run as batches
+  std::vector<PrefillChunk> chunks_;  ///< scratch
   Nanos prefillStart_ = 0;
 };
 

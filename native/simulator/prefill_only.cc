@@ -39,14 +39,9 @@ void PrefillOnly::settle(EngineBatch& b, Nanos t) {
     left -= calls_.back().newTokens();
     load = std::min(kMaxTime, load + calls_.back().load);
   }
-  Nanos time;
-  if (calls_.size() == 1) {
-    time = b.latency->prefill(calls_.front().newTokens(), calls_.front().cachedTokens);
-  } else {
-    chunks_.clear();
-    for (const EngineCall& call : calls_) chunks_.push_back({call.cachedTokens, 0, call.newTokens()});
-    time = roundFine(b.latency->mixed(0, 0, chunks_).decode.at(0));
-  }
+  chunks_.clear();
+  for (const EngineCall& call : calls_) chunks_.push_back({call.cachedTokens, 0, call.newTokens()});
+  const Nanos time = b.latency->prefillBatch(chunks_);
   start_ = t;
   b.event = std::min(kMaxTime, t + std::min(kMaxTime - t, time) + load);
 }

@@ -6,8 +6,8 @@
 // prompt begins only where its KV fits beside all KV held. A call whose only output token comes with its
 // prefill is over then, and holds nothing.
 //
-// A prompt alone takes its prefill and load times, a batch what LatencyModel::mixed says of its prompts as
-// one iteration, and the sum of their loads.
+// A batch takes what LatencyModel::prefillBatch says of its prompts (of one alone: its prefill), and the sum
+// of their loads.
 #pragma once
 
 #include <vector>

@@ -27,8 +27,21 @@ enum class Knowledge : std::uint8_t {
   kOracle,    ///< the whole graph at arrival, true lengths: for bounds only
 };
 
-/// Quirks of HexGen-Flow's public simulator. kHexgenTicks adds its clock of idle ticks.
-enum class Compat : std::uint8_t { kNone, kHexgen, kHexgenTicks };
+/// Quirks of other public simulators, for comparisons with them.
+///   kHexgen        HexGen-Flow's: no token from the prefill, output never charged, 95 % of the prompts'
+///   blocks,
+///                  ties in list order. kHexgenTicks adds its clock of idle ticks.
+///   kDistserve     DistServe's: no token from the prefill, so that an output takes as many iterations as it
+///   has
+///                  tokens; KV moves at once and free of contention to where it waits for room.
+///   kSplitwise     splitwise-sim's: the latter alone.
+/// The last two are for lengths that are known: room is asked of the engine when the KV is there.
+enum class Compat : std::uint8_t { kNone, kHexgen, kHexgenTicks, kDistserve, kSplitwise };
+
+constexpr bool isHexgen(Compat c) { return c == Compat::kHexgen || c == Compat::kHexgenTicks; }
+constexpr FirstToken firstTokenOf(Compat c) {
+  return c == Compat::kNone || c == Compat::kSplitwise ? FirstToken::kFromPrefill : FirstToken::kFromDecode;
+}
 
 enum class SloBase : std::uint8_t {
   kTemplate,   ///< the template's mean time on the cluster, one constant
@@ -59,8 +72,8 @@ struct RunOptions {
   std::vector<double> tenantScales;  ///< by tenant, in place of sloScale; empty = sloScale for all
   SloBase sloBase = SloBase::kTemplate;
   std::uint16_t stageTemplate = 0;  ///< what workflows are expected to do: index into the templates, if any
-  Compat compat = Compat::kNone;
-  PairPlacement pairPlacement;  ///< prefill-decode clusters: in place of `placement`
+  Compat compat = Compat::kNone;    ///< kDistserve and kSplitwise overwrite `pairs`
+  PairPlacement pairPlacement;      ///< prefill-decode clusters: in place of `placement`
   PairOptions pairs;
   Nanos planLatency = 0;   ///< asynchronous planning: from the decide that makes a plan to its arrival
   bool timePlans = false;  ///< measure planning (RunResult::planP50Us)

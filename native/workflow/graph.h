@@ -42,6 +42,13 @@ struct CachedPrefix {
   std::uint32_t loadUs = 0;  ///< time until they are in GPU memory, microseconds
 };
 
+/// What `plas` and `atlas` keep of a call (order/attained_service.h).
+struct Attained {
+  Nanos before = 0;      ///< service of the workflow when the call began to wait
+  Nanos promotedAt = 0;  ///< from then on it belongs to the first level
+  Nanos wait = 0;        ///< while it waits: since when; after its lease: for how long
+};
+
 struct Call {
   std::uint32_t generation = 0;
   std::uint32_t epoch = 0;  ///< dispatch attempt, from 0
@@ -79,6 +86,7 @@ struct Call {
   std::uint32_t heapPosition = 0;
   /// What the tenant was charged for the present attempt (order/vtc.h).
   std::int64_t charged = 0;
+  Attained attained;
   CallCost cost;                                 ///< on `instance`
   std::uint32_t parent[2] = {kNoSlot, kNoSlot};  ///< the first two parents
   std::uint32_t parents = kNoSlot;               ///< edge lists: further parents, unfinished children

@@ -43,16 +43,20 @@ enum class Parameter : std::uint16_t {
   kLeaseTtlMs,         ///< a lease without a sign of life for so long is lost; 0 = never
   kBreakerFaults,      ///< faults in the window that open an instance's breaker; 0 = no breakers
   kBreakerWindowMs,
-  kBreakerOpenMs,     ///< from open to half-open
-  kBreakerSuccesses,  ///< successes that close a half-open breaker
-  kPanicShare,        ///< fewer instances than this share accept calls: open breakers are passed over
-  kFaultPenaltyMs,    ///< a fault counts as at least so much outstanding work, for so long; 0 = no penalty
-  kBackpressureMs,    ///< pause after a refusal that names no time; 0 = none
-  kRetryBudget,       ///< retries per finished call; 0 = no bound but that of each call
-  kTelemetryMs,       ///< a sample is stale after so long; 0 = samples are ignored
-  kPredictLengths,    ///< 1 = learn output lengths per (template, stage)
-  kKeepHorizons,      ///< 1 = keep every horizon, so that the order can be switched while running
-  kEnginePriority,    ///< 1 = leases carry a priority for engines that sort by one
+  kBreakerOpenMs,      ///< from open to half-open
+  kBreakerSuccesses,   ///< successes that close a half-open breaker
+  kPanicShare,         ///< fewer instances than this share accept calls: open breakers are passed over
+  kFaultPenaltyMs,     ///< a fault counts as at least so much outstanding work, for so long; 0 = no penalty
+  kBackpressureMs,     ///< pause after a refusal that names no time; 0 = none
+  kRetryBudget,        ///< retries per finished call; 0 = no bound but that of each call
+  kTelemetryMs,        ///< a sample is stale after so long; 0 = samples are ignored
+  kPredictLengths,     ///< 1 = learn output lengths per (template, stage)
+  kKeepHorizons,       ///< 1 = keep every horizon, so that the order can be switched while running
+  kEnginePriority,     ///< 1 = leases carry a priority for engines that sort by one
+  kServiceLevels,      ///< plas, atlas: number of levels (order/attained_service.h)
+  kServiceLevelMs,     ///< plas, atlas: attained service at which the second level begins
+  kServiceLevelRatio,  ///< plas, atlas: by which the levels after it grow
+  kStarvationRatio,    ///< plas, atlas: a call whose wait / service reaches it goes to the first level
   kCount,
 };
 
@@ -92,6 +96,10 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"predictLengths", 0, 0, 1},
     {"keepHorizons", 0, 0, 1},
     {"enginePriority", 0, 0, 1},
+    {"serviceLevels", 8, 1, 64},
+    {"serviceLevelMs", 1'000, 1e-3, 1e12},
+    {"serviceLevelRatio", 2, 1, 1e6},
+    {"starvationRatio", 10, 0, 1e12},
 }};
 
 class PolicyParameters {

@@ -360,6 +360,8 @@ void chooseMode(Random& random, std::uint32_t kind, InstanceSpec* spec) {
   spec->mode = static_cast<EngineMode>(mode);
   if (spec->mode == EngineMode::kChunked)
     spec->chunkTokens = any(random, std::array{1u, 2u, 3u, 5u, 8u, 16u, 33u, 64u, 1000u});
+  if (spec->mode == EngineMode::kPrefillFirst && random.below(2) == 0)
+    spec->chunkTokens = any(random, std::array{1u, 4u, 16u, 64u, 1000u});
   if (spec->mode == EngineMode::kDecodeShare)
     spec->decodeShare = any(random, std::array<std::uint16_t, 9>{1, 3, 125, 333, 500, 600, 750, 997, 999});
 }

@@ -130,6 +130,8 @@ TEST_SUITE("metamorphic") {
           setParameter(&changed, Parameter::kUtilisationMs,
                        options.parameters[Parameter::kUtilisationMs] * factor);
           setParameter(&changed, Parameter::kBucketMs, options.parameters[Parameter::kBucketMs] * factor);
+          setParameter(&changed, Parameter::kServiceLevelMs,
+                       options.parameters[Parameter::kServiceLevelMs] * factor);
           const Run r = run(scaled(trace, x), hardware.cluster(x), changed, true);
           REQUIRE(ok(r.status));
           CHECK(sameDecisions(r.log, base.log));

@@ -357,6 +357,141 @@ TEST_SUITE("tenants") {
   }
 }
 
+TEST_SUITE("attained service") {
+  // One prompt token and one output token beyond the first take 1 ms each.
+
+  TEST_CASE("plas adds up what parallel calls were served, atlas takes the longest path") {
+    for (const bool sums : {true, false}) {
+      CAPTURE(sums);
+      Desk desk({.order = sums ? "plas" : "atlas", .sequences = 4});
+      const Ref w = desk.open(0);
+      const Ref v = desk.open(0);
+      std::vector<Ref> parallel;
+      for (int i = 0; i < 3; ++i) parallel.push_back(desk.reveal(0, w, 399, 1));
+      const Ref other = desk.reveal(0, v, 900, 1);
+      Nanos t = 0;
+      for (const Ref& c : {parallel[0], parallel[1], parallel[2], other}) {
+        REQUIRE(desk.decide(t) == std::vector<Ref>{c});
+        desk.finish(++t, c, 2);
+      }
+      // w has attained 3 x 400 ms or 400 ms, v 901 ms; the second level begins at 1 s.
+      const Ref busy = desk.reveal(t, desk.open(t), 1);
+      REQUIRE(desk.decide(t) == std::vector<Ref>{busy});
+      const Ref ofW = desk.reveal(t, w, 5);
+      const Ref ofV = desk.reveal(++t, v, 5);
+      REQUIRE(desk.decide(t).empty());
+      CHECK(desk.call(ofW).attained.before == (sums ? 1200 : 400) * kMillisecond);
+      CHECK(desk.call(ofV).attained.before == 901 * kMillisecond);
+      desk.finish(++t, busy);
+      CHECK(desk.decide(t) == std::vector<Ref>{sums ? ofV : ofW});
+    }
+  }
+
+  TEST_CASE("atlas: a call inherits what its program has attained when it becomes ready, not at its reveal") {
+    for (const char* order : {"plas", "atlas"}) {
+      Desk desk({.order = order});
+      const Ref w = desk.open(0);
+      const Ref parent = desk.reveal(0, w, 2000);
+      const Ref child = desk.reveal(0, w, 3000, 1, 0, {parent});
+      const Ref last = desk.reveal(0, w, 1, 1, 0, {child});
+      REQUIRE(desk.decide(0) == std::vector<Ref>{parent});
+      desk.finish(2_s, parent);
+      CHECK(desk.call(child).attained.before == 2_s);
+      REQUIRE(desk.decide(2_s) == std::vector<Ref>{child});
+      desk.finish(5_s, child);
+      CHECK(desk.call(last).attained.before == 5_s);
+    }
+  }
+
+  TEST_CASE("levels: exponential ranges, the last one open") {
+    PolicyParameters p;
+    const std::map<Nanos, std::int64_t> expected{
+        {0, 0},        {1_s - 1, 0}, {1_s, 1},      {2_s - 1, 1}, {2_s, 2},         {4_s, 3},
+        {32_s - 1, 5}, {32_s, 6},    {64_s - 1, 6}, {64_s, 7},    {1'000'000_s, 7}, {kMaxTime, 7}};
+    for (const auto& [attained, level] : expected) {
+      CAPTURE(attained);
+      CHECK(Plas::levelOf(attained, p) == level);
+    }
+    REQUIRE(p.set(static_cast<std::uint16_t>(Parameter::kServiceLevels), 1));
+    CHECK(Plas::levelOf(kMaxTime, p) == 0);
+  }
+
+  TEST_CASE("starvation: promoted at the very nanosecond at which wait / service reaches beta") {
+    // w has been served 3 s without waiting; v, younger, 1 s. With beta = 2 w is promoted after 6 s.
+    for (const auto& [late, promoted] : std::map<Nanos, bool>{{6_s - 1, false}, {6_s, true}, {60_s, true}}) {
+      CAPTURE(late);
+      Desk desk({.order = "plas", .parameters = {{Parameter::kStarvationRatio, 2}}});
+      const Ref w = desk.open(0);
+      const Ref v = desk.open(0);
+      const Ref first = desk.reveal(0, w, 3000);
+      REQUIRE(desk.decide(0) == std::vector<Ref>{first});
+      desk.finish(1, first);
+      const Ref second = desk.reveal(1, v, 1000);
+      REQUIRE(desk.decide(1) == std::vector<Ref>{second});
+      desk.finish(2, second);
+      const Ref busy = desk.reveal(2, desk.open(2), 1);
+      REQUIRE(desk.decide(2) == std::vector<Ref>{busy});
+      const Ref ofW = desk.reveal(2, w, 5);
+      REQUIRE(desk.decide(2).empty());
+      const Ref ofV = desk.reveal(2 + late, v, 5);
+      REQUIRE(desk.decide(2 + late).empty());
+      desk.finish(2 + late, busy);
+      CHECK(desk.decide(2 + late) == std::vector<Ref>{promoted ? ofW : ofV});
+      // Only the wait after the promotion counts for what comes next.
+      desk.finish(3 + late, promoted ? ofW : ofV);
+      if (!promoted) continue;
+      const Ref next = desk.reveal(3 + late, w, 5);
+      const Nanos left = 2 * (3_s + 5 * kMillisecond) - (late - 6_s);
+      CHECK(desk.call(next).attained.promotedAt == 3 + late + std::max<Nanos>(0, left));
+      CHECK(desk.decide(3 + late) == std::vector<Ref>{left > 0 ? ofV : next});
+    }
+  }
+
+  TEST_CASE("lost and evicted attempts: a wait counts once, service counts as far as it went") {
+    Desk desk({.order = "plas", .sequences = 2});
+    const Ref w = desk.open(0);
+    const Ref busy = desk.reveal(0, desk.open(0), 1);
+    REQUIRE(desk.decide(0) == std::vector<Ref>{busy});
+    const Ref c = desk.reveal(0, w, 100, 50);
+    REQUIRE(desk.decide(0).empty());
+    desk.finish(3_s, busy);
+    REQUIRE(desk.decide(3_s) == std::vector<Ref>{c});
+    CHECK(desk.call(c).attained.wait == 3_s);  // promoted at once: nothing was served
+    REQUIRE(ok(desk.scheduler.failed(10_s, {{c, 0}, FailureClass::kFault, Leg::kUnified, 0, 0, 0, 0})));
+    CHECK(desk.call(c).attained.wait == 7_s);  // waits since: 3 s of waiting lie behind it
+    REQUIRE(desk.decide(11_s) == std::vector<Ref>{c});
+    CHECK(desk.call(c).attained.wait == 4_s);
+    REQUIRE(ok(desk.scheduler.evicted(20_s, {{c, 1}, 11})));
+    CHECK(desk.call(c).attained.before == 110 * kMillisecond);
+    CHECK(desk.call(c).attained.wait == 20_s);
+    // 4 s of waiting to 110 ms of service is beyond beta.
+    CHECK(desk.call(c).attained.promotedAt == 20_s);
+    REQUIRE(desk.decide(21_s) == std::vector<Ref>{c});
+    REQUIRE(ok(desk.scheduler.finished(22_s, {{c, 2}, 0})));  // not reported: the 39 expected
+    const Ref next = desk.reveal(22_s, w, 1);
+    CHECK(desk.call(next).attained.before == (110 + 111 + 38) * kMillisecond);
+  }
+
+  TEST_CASE("chosen while running, the order counts from then on") {
+    Desk desk({.order = "fcfs"});
+    const Ref w = desk.open(0);
+    const Ref first = desk.reveal(0, w, 100);
+    REQUIRE(desk.decide(0) == std::vector<Ref>{first});
+    const Ref waits = desk.reveal(1, w, 200);
+    REQUIRE(desk.decide(1).empty());
+    const auto names = orderNames();
+    const auto plas =
+        static_cast<std::uint16_t>(std::find(names.begin(), names.end(), "plas") - names.begin());
+    REQUIRE(ok(desk.scheduler.setPolicy(5_s, {plas, 0, 0})));
+    CHECK(desk.call(waits).attained.wait == 1);  // since it became ready
+    desk.finish(6_s, first);
+    REQUIRE(desk.decide(6_s) == std::vector<Ref>{waits});
+    CHECK(desk.call(waits).attained.wait == 6_s - 1);
+    const Ref next = desk.reveal(6_s, w, 1);
+    CHECK(desk.call(next).attained.before == 100 * kMillisecond);
+  }
+}
+
 TEST_SUITE("edf-alpha") {
   TEST_CASE("alpha* is the 95th percentile of each 200 finished workflows; keys are issued again with it") {
     std::uint32_t changes = 0, picks = 0;

@@ -483,10 +483,10 @@ TEST_SUITE("pair engines") {
     s.stays = {0, 0, 0, 0};
     Nanos busy = 0;
     const std::vector<Line> lines = leapPrefills(s, &busy);
-    // 75 alone; then 20 + 30 with two bases (the sum of their prefill times); then the last.
+    // 75 alone; then 20 + 30 with one base; then the last.
     CHECK(only(lines, kPrefilled) ==
           std::vector<Line>{
-              {75 * kMs, 0, 70, 0}, {135 * kMs, 1, 20, 0}, {135 * kMs, 2, 30, 0}, {141 * kMs, 3, 1, 0}});
+              {75 * kMs, 0, 70, 0}, {130 * kMs, 1, 20, 0}, {130 * kMs, 2, 30, 0}, {136 * kMs, 3, 1, 0}});
   }
 
   TEST_CASE("decode: room in order at boundaries only, KV joins at the next one") {

@@ -145,14 +145,14 @@ TEST_SUITE("pair-scheduler") {
     std::uint64_t finished = 0;
     std::uint64_t failures = 0;
     std::uint64_t arrived = 0;
-    const char* const orders[] = {"ratio", "fcfs", "workflow-fcfs", "urgency", "stretch",
-                                  "edf",   "llf",  "srpt",          "vtc",     "qlm"};
-    const char* const placements[] = {"earliest-finish", "least-loaded", "round-robin"};
+    const auto orders = orderNames();
+    const auto placements = pairPlacementNames();
     for (std::uint64_t seed = 1; seed <= 10'000; ++seed) {
       Random random(seed);
       SchedulerConfig config;
-      REQUIRE(makeOrder(orders[random.below(10)], &config.order));
-      REQUIRE(makePairPlacement(placements[random.below(3)], &config.pairPlacement));
+      REQUIRE(makeOrder(orders[random.below(static_cast<std::uint32_t>(orders.size()))], &config.order));
+      REQUIRE(makePairPlacement(placements[random.below(static_cast<std::uint32_t>(placements.size()))],
+                                &config.pairPlacement));
       config.binding = random.below(2) == 0 ? Binding::kAtCredit : Binding::kAtReveal;
       config.lookahead = random.below(2);
       config.tieSeed = random.below(3);

@@ -276,10 +276,11 @@ LatencyModel randomModel(Random& random, bool round) {
   return model;
 }
 
-constexpr std::array<std::string_view, 3> kPlacements{"earliest-finish", "least-loaded", "round-robin"};
+constexpr std::array<std::string_view, 7> kPlacements{
+    "earliest-finish", "least-loaded", "round-robin", "global-queue", "splitwise", "distserve", "mooncake"};
 /// reserve x staging, admission, links, backfill, lateDecode, knowledge, feedback and lookahead, placement,
 /// binding.
-constexpr std::uint32_t kCombinations = 3 * 2 * 2 * 2 * 2 * 4 * 3 * 3 * 2;
+constexpr std::uint32_t kCombinations = 3 * 2 * 2 * 2 * 2 * 4 * 3 * 7 * 2;
 
 /// `n` walks through all combinations (spread by a prime), the rest is random.
 Scenario randomScenario(std::uint32_t n) {
@@ -303,7 +304,7 @@ Scenario randomScenario(std::uint32_t n) {
   const std::uint32_t feedback = digit(3);
   o.feedback = feedback == 0 ? Feedback::kBoundary : Feedback::kLease;
   o.lookahead = feedback == 0 ? 0 : feedback - 1;
-  REQUIRE(makePairPlacement(kPlacements[digit(3)], &o.pairPlacement));
+  REQUIRE(makePairPlacement(kPlacements[digit(7)], &o.pairPlacement));
   o.binding = digit(2) == 0 ? Binding::kAtReveal : Binding::kAtCredit;
   o.pairs.overlap = any(random, std::array{0.0, 0.0, 0.5, 0.9, 1.0});
   REQUIRE(makeOrder(any(random, orderNames()), &o.order));

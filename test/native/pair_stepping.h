@@ -88,7 +88,7 @@ struct StepPrefill {
       chunks.push_back(
           {static_cast<std::uint32_t>(j.cached), 0, static_cast<std::uint32_t>(j.prompt - j.cached)});
     }
-    const Nanos time = batch.size() > 1 ? roundedOnce(latency->mixed(0, 0, chunks).decode.base)
+    const Nanos time = batch.size() > 1 ? latency->prefillBatch(chunks)
                                         : latency->prefill(chunks[0].newTokens, chunks[0].cachedTokens);
     began = t;
     end = t + time + load;

@@ -80,11 +80,13 @@ struct Expected {
   friend bool operator==(const Expected&, const Expected&) = default;
 };
 
-/// What `vtc` counts: replayed from the start whenever a counter is wanted.
+/// What `vtc`, `plas` and `atlas` count: replayed from the start whenever it is wanted.
 struct TenantEvent {
   enum Kind { kReady, kLeased, kServed, kReturned } kind;
   std::uint32_t call;
   std::int64_t tokens;
+  Nanos at;
+  Nanos served = 0;
 };
 
 /// Compared part by part, larger first. A long double holds every 64-bit integer and every double.
@@ -274,6 +276,60 @@ struct Naive {
     }
     return counters[tenant];
   }
+  /// policies 2.7: level and ready time.
+  NaiveKey attained(std::uint32_t index) const {
+    struct Program {
+      Nanos attained = 0, service = 0, wait = 0;
+    };
+    struct State {
+      Nanos p = 0, since = 0, waited = 0, carried = 0;
+      Program then;  ///< its program when it began to wait
+      bool leasedBefore = false;
+    };
+    std::map<std::uint32_t, Program> programs;
+    std::map<std::uint32_t, State> states;
+    const auto promotion = [&](const State& s) -> Nanos {
+      // The first time at which wait / service reaches beta.
+      const double due = parameters[Parameter::kStarvationRatio] * static_cast<double>(s.then.service);
+      return s.since + std::max<Nanos>(0, static_cast<Nanos>(std::floor(due + 0.5)) - s.then.wait);
+    };
+    for (const TenantEvent& e : tenantEvents) {
+      Program& program = programs[calls[e.call].workflow];
+      State& s = states[e.call];
+      switch (e.kind) {
+        case TenantEvent::kReady:
+          s.p = program.attained;
+          s.then = program;
+          s.since = s.leasedBefore ? e.at - s.carried : e.at;
+          break;
+        case TenantEvent::kLeased:
+          s.waited = e.at - (promotion(s) <= e.at ? promotion(s) : s.since);
+          s.carried = s.waited;
+          s.leasedBefore = true;
+          break;
+        case TenantEvent::kServed:
+          if (order == "plas")
+            program.attained += e.served;
+          else
+            program.attained = std::max(program.attained, s.p + e.served);
+          program.service += e.served;
+          program.wait += s.waited;
+          break;
+        case TenantEvent::kReturned:
+          break;
+      }
+    }
+    const State& s = states[index];
+    std::int64_t level = 0;
+    if (now < promotion(s)) {
+      double from = parameters[Parameter::kServiceLevelMs] * 1e6;
+      for (std::int64_t k = 1; k < parameters[Parameter::kServiceLevels]; ++k) {
+        if (static_cast<double>(s.p) >= from) level = k;
+        from *= parameters[Parameter::kServiceLevelRatio];
+      }
+    }
+    return {static_cast<long double>(-level), static_cast<long double>(-calls[index].readyAt), 0};
+  }
   /// policies 2.12; `index` may stand outside the queue (a candidate).
   NaiveKey qlm(std::uint32_t index, std::int32_t m) const {
     struct Group {
@@ -376,15 +432,19 @@ struct Naive {
                [&](const NaiveCall& c) { return c.life == Life::kPrefilling ? toPrefill(m, c) : 0; });
   }
   std::int64_t running(std::uint32_t m) const { return leased(m) - unprefilled(m); }
-  bool prefillCredit(std::uint32_t m) const {
+  bool prefillCredit(std::uint32_t m, const NaiveCall& c) const {
     const InstanceSpec& s = instances[m].spec;
+    if (s.mode == EngineMode::kPrefillFirst && s.chunkTokens > 0) {
+      return unprefilled(m) < 1 + lookahead ||
+             unprefilledTokens(m) + toPrefill(m, c) <= (1 + std::int64_t{lookahead}) * s.chunkTokens;
+    }
     if (s.mode != EngineMode::kChunked) return unprefilled(m) < 1 + lookahead;
     return unprefilledTokens(m) < (1 + std::int64_t{lookahead}) * s.chunkTokens - running(m);
   }
   bool credit(std::uint32_t m, const NaiveCall& c) const {
     const NaiveInstance& i = instances[m];
     return i.up && leased(m) < i.spec.maxSequences + lookahead && reserved(m) + need(c) <= limit(i.spec) &&
-           prefillCredit(m);
+           prefillCredit(m, c);
   }
   /// By how much decode delays prefills of `work` and `tokens` (CONTRACT 6, 10).
   Nanos beside(std::uint32_t m, Nanos work, std::int64_t tokens) const {
@@ -422,6 +482,7 @@ struct Naive {
               static_cast<long double>(-calls[index].readyAt), 0};
     }
     if (order == "qlm") return qlm(index, m);
+    if (order == "plas" || order == "atlas") return attained(index);
     return {urgencyNow(index, m, execThere, prefillThere), 0, 0};
   }
   bool aged(std::uint32_t index) const {
@@ -843,7 +904,7 @@ struct Naive {
   void becomeReady(std::uint32_t i) {
     calls[i].life = Life::kReady;
     calls[i].readyAt = now;
-    tenantEvents.push_back({TenantEvent::kReady, i, 0});
+    tenantEvents.push_back({TenantEvent::kReady, i, 0, now});
     ready.push_back(i);
   }
   void reveal(NaiveCall c) {
@@ -906,7 +967,8 @@ struct Naive {
   }
   void finished(std::uint32_t i, std::int64_t output) {
     NaiveCall& c = calls[i];
-    tenantEvents.push_back({TenantEvent::kServed, i, output});
+    const Nanos decode = decodeAlone(latency(static_cast<std::uint32_t>(c.instance)), c.prompt, output);
+    tenantEvents.push_back({TenantEvent::kServed, i, output, now, c.prefill + decode});
     end(i);
     const LatencyModel& m = latency(c.isolatedInstance);
     c.isolatedEnd += decodeAlone(m, c.prompt, output) - decodeAlone(m, c.prompt, timed(c));
@@ -923,8 +985,8 @@ struct Naive {
         if (c.life == Life::kPrefilling) firstToken(i);
         c.life = Life::kReady;
         c.instance = -1;
-        tenantEvents.push_back({TenantEvent::kReturned, i, 0});
-        tenantEvents.push_back({TenantEvent::kReady, i, 0});
+        tenantEvents.push_back({TenantEvent::kReturned, i, 0, now});
+        tenantEvents.push_back({TenantEvent::kReady, i, 0, now});
         ready.push_back(i);
       }
     }
@@ -954,7 +1016,7 @@ struct Naive {
     NaiveCall& c = calls[i];
     NaiveInstance& m = instances[static_cast<std::uint32_t>(c.instance)];
     c.life = Life::kPrefilling;
-    tenantEvents.push_back({TenantEvent::kLeased, i, 0});
+    tenantEvents.push_back({TenantEvent::kLeased, i, 0, now});
     const auto index = static_cast<std::uint32_t>(c.instance);
     m.prefillsEnd = std::max(m.prefillsEnd, now) + c.prefill + beside(index, c.prefill, toPrefill(index, c));
     if (placement == "eftxp" || placement == "eft" || placement == "eftx" || migrates) {
@@ -1042,6 +1104,12 @@ struct Tally {
   std::uint64_t moves = 0;
 };
 
+bool isDynamic(std::string_view name) {
+  Order order;
+  REQUIRE(makeOrder(name, &order));
+  return std::visit([](const auto& o) { return std::decay_t<decltype(o)>::kDynamic; }, order);
+}
+
 /// A random run of both schedulers; empty where they agree throughout, else the first difference.
 std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
   Random random(41, seed);
@@ -1073,10 +1141,18 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
     set(Parameter::kOutputWeight, 5);
   }
   if (random.below(2) == 0) set(Parameter::kBucketMs, coarse ? 20 : 50);
+  if (random.below(4) != 0) {
+    set(Parameter::kServiceLevels, 1 + random.below(6));
+    set(Parameter::kServiceLevelMs, coarse ? 8 : 5 + random.below(20));
+    set(Parameter::kServiceLevelRatio, 1 + random.below(3) * 0.5);
+    set(Parameter::kStarvationRatio, random.below(4) * 0.25);
+  }
   // With ageing the first of a queue changes with time alone, which makes nobody look at it.
   const bool ages = (how.binding == Binding::kAtReveal || how.roomy) && random.below(4) == 0;
   if (ages) set(Parameter::kAgeingMs, 1 + random.below(20));
   const bool everyInstance = how.everyInstance && (!ages || how.roomy);
+  // Whether a prompt joins a batch depends on its size, so there too the first of a queue matters.
+  const bool batches = !(everyInstance && (ages || isDynamic(how.order)));
   if (random.below(2) == 0) {
     const std::uint32_t size = 1 + random.below(4);
     for (std::uint32_t i = 0; i < size; ++i) {
@@ -1125,6 +1201,8 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
       i.spec.mode = static_cast<EngineMode>(random.below(3));
       i.spec.chunkTokens = i.spec.decodeShare = 0;
       if (i.spec.mode == EngineMode::kChunked) i.spec.chunkTokens = 1 + random.below(largest);
+      if (batches && i.spec.mode == EngineMode::kPrefillFirst && random.below(2) == 0)
+        i.spec.chunkTokens = 1 + random.below(largest);
       if (i.spec.mode == EngineMode::kDecodeShare)
         i.spec.decodeShare = static_cast<std::uint16_t>(1 + random.below(999));
     }
@@ -1295,12 +1373,6 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
   }
   tally->moves += naive.moves;
   return "";
-}
-
-bool isDynamic(std::string_view name) {
-  Order order;
-  REQUIRE(makeOrder(name, &order));
-  return std::visit([](const auto& o) { return std::decay_t<decltype(o)>::kDynamic; }, order);
 }
 
 void walkAll(const Walk& how, std::uint64_t seeds, Tally* tally) {

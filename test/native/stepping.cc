@@ -61,6 +61,7 @@ struct StepEngine {
   bool prefilling = false;
   bool iterating = false;
   Job current;
+  std::vector<Job> batch;  ///< prefilled together with `current`
   Nanos end = kNever;
   bool restart = true;
   Nanos origin = 0;
@@ -116,6 +117,8 @@ struct StepEngine {
     return taken < spec.maxSequences ? static_cast<std::uint32_t>(spec.maxSequences - taken) : 0;
   }
   std::uint32_t prefillFree() const {
+    if (spec.mode == EngineMode::kPrefillFirst && spec.chunkTokens > 0)
+      return queue.empty() && !prefilling ? spec.chunkTokens : 0;
     if (spec.mode != EngineMode::kChunked) return queue.empty() && !prefilling ? 1 : 0;
     std::int64_t free = std::int64_t{spec.chunkTokens} - static_cast<std::int64_t>(running.size());
     for (const Cut& c : cuts) free -= c.left();
@@ -133,10 +136,13 @@ struct StepEngine {
       reachShared(t);
       return;
     }
-    if (prefilling)
+    if (prefilling) {
       endPrefill(current);
-    else
+      for (const Job& job : batch) endPrefill(job);
+      batch.clear();
+    } else {
       endIteration();
+    }
     prefilling = iterating = false;
     end = kNever;
     evict();
@@ -222,9 +228,26 @@ struct StepEngine {
       current = queue.front();
       queue.pop_front();
       prefilling = restart = true;
-      end = t + current.load +
-            latency->prefill(static_cast<std::uint32_t>(current.prompt - current.cached),
-                             static_cast<std::uint32_t>(current.cached));
+      Nanos load = current.load;
+      std::int64_t tokens = current.prompt - current.cached;
+      std::int64_t kv = need() + current.kv;
+      const auto chunk = [](const Job& job) {
+        return PrefillChunk{static_cast<std::uint32_t>(job.cached), 0,
+                            static_cast<std::uint32_t>(job.prompt - job.cached)};
+      };
+      std::vector<PrefillChunk> chunks{chunk(current)};
+      while (spec.chunkTokens > 0 && !queue.empty()) {
+        const Job& next = queue.front();
+        if (tokens + next.prompt - next.cached > spec.chunkTokens) break;
+        if (running.size() + chunks.size() >= spec.maxSequences || kv + next.kv > spec.kvTokens) break;
+        tokens += next.prompt - next.cached;
+        kv += next.kv;
+        load += next.load;
+        chunks.push_back(chunk(next));
+        batch.push_back(next);
+        queue.pop_front();
+      }
+      end = t + load + latency->prefillBatch(chunks);
       return;
     }
     if (running.empty()) return;
