@@ -1,0 +1,107 @@
+import type { CallTable } from '../../result/call-table.ts'
+import { attainment } from '../../result/distribution.ts'
+import type { TuneDocument } from '../../result/schema.ts'
+import { percent } from '../../units.ts'
+import type { DataTable, LineFigure, Series } from '../figure.ts'
+
+/** A run whose calls are known, by its name in figures. */
+export interface DetailedRun {
+  label: string
+  table: CallTable
+}
+
+/** From 0.5 to 10, as fine as a screen shows. */
+const SCALES = Array.from({ length: 191 }, (_, i) => (50 + 5 * i) / 100)
+const CAPTION =
+  'Share of all workflows that finish within the SLO scale times their base time; unfinished ones never do.'
+
+/** The curves that a sweep keeps: the best alpha between both ends of the grid. */
+export function sweepAttainment(document: TuneDocument, id: string): LineFigure {
+  const { points, best } = document
+  const shown = points.filter(
+    ({ alpha }) => alpha === best.alpha || alpha === points[0]!.alpha || alpha === points.at(-1)!.alpha,
+  )
+  const ordered = [
+    ...shown.filter(({ alpha }) => alpha === best.alpha),
+    ...shown.filter(({ alpha }) => alpha !== best.alpha),
+  ]
+  const series = ordered.map(({ alpha, attainment: curve }): Series => {
+    const name = alpha === best.alpha ? `α = ${alpha} (best)` : `α = ${alpha}`
+    return { name, x: curve.map(([scale]) => scale), y: curve.map(([, share]) => share) }
+  })
+  return figure(
+    id,
+    'SLO attainment of the best α and both ends of the grid',
+    series,
+    document.setup?.sloScale,
+    true,
+  )
+}
+
+/** By run, or by run and tenant where there are several. */
+export function runAttainment(
+  runs: readonly DetailedRun[],
+  sloScale: number | undefined,
+  id: string,
+): LineFigure {
+  const series = runs.flatMap(({ label, table }) =>
+    groups(table).map(({ tenant, rows }): Series => {
+      const { latencyNs, baseNs } = table.workflows
+      const y = attainment(pick(latencyNs, rows), pick(baseNs, rows), SCALES)
+      return { name: nameOf(label, tenant, runs.length), x: SCALES, y }
+    }),
+  )
+  const several = runs.some(({ table }) => groups(table).length > 1)
+  const by = [...(runs.length > 1 ? ['policy'] : []), ...(several ? ['tenant'] : [])].join(' and ')
+  return figure(id, `SLO attainment${by === '' ? '' : ` by ${by}`}`, series, sloScale, false)
+}
+
+function figure(
+  id: string,
+  title: string,
+  series: readonly Series[],
+  sloScale: number | undefined,
+  hasPoints: boolean,
+): LineFigure {
+  return {
+    kind: 'line',
+    id,
+    title,
+    caption: CAPTION,
+    x: { label: 'SLO scale', unit: 'number' },
+    y: { label: 'Workflows within it', unit: 'share', zero: true },
+    series,
+    ...(hasPoints ? { hasPoints } : { isStep: false }),
+    ...(sloScale !== undefined && { rules: [{ x: sloScale, label: 'deadline' }] }),
+  }
+}
+
+/** A row per SLO scale that people ask for. */
+export function attainmentTable({ series }: LineFigure): DataTable {
+  const scales = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10]
+  const known = scales.filter((scale) => series.every(({ x }) => x.includes(scale)))
+  return {
+    head: ['SLO scale', ...series.map(({ name }) => name)],
+    rows: known.map((scale) => [
+      String(scale),
+      ...series.map(({ x, y }) => percent(y[x.indexOf(scale)] ?? Number.NaN)),
+    ]),
+  }
+}
+
+export function nameOf(label: string, tenant: string | undefined, runs: number): string {
+  if (tenant === undefined) return label
+  return runs > 1 ? `${label}: ${tenant}` : tenant
+}
+
+/** The workflows of each tenant; one group without a name where there is one tenant. */
+export function groups({ tenants, workflows }: CallTable): { tenant: string | undefined; rows: number[] }[] {
+  const rows = tenants.map((): number[] => [])
+  for (const [w, t] of workflows.tenant.entries()) rows[t]!.push(w)
+  const present = tenants.flatMap((tenant, t) => (rows[t]!.length > 0 ? [{ tenant, rows: rows[t]! }] : []))
+  return present.length > 1 ? present : present.map(({ rows: own }) => ({ tenant: undefined, rows: own }))
+}
+
+export function pick(column: Float64Array, rows: readonly number[]): Float64Array {
+  return Float64Array.from(rows, (row) => column[row]!)
+}
