@@ -38,6 +38,13 @@ export function escapeText(text: string): string {
     .replace(/[^\P{Cc}\n\t]|\p{Cs}/gu, '\u{fffd}')
 }
 
+/** No line ends between a number and its unit, nor around a sign before a number. */
+export function typeset(text: string): string {
+  return text
+    .replace(/(\d) (?=(?:µs|ms|s|min|h|%)(?![\p{L}\d]))/gu, '$1\u00a0')
+    .replace(/ (=|–|×|\+) (?=\d)/gu, '\u00a0$1\u00a0')
+}
+
 /** JSON for a script element of a data type: no text in it can end the element or open a comment. */
 export function scriptJson(value: unknown): Html {
   return new Html(JSON.stringify(value).replaceAll('<', '\\u003c'))

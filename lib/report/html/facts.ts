@@ -7,7 +7,8 @@ export type Fact = readonly [name: string, text: string]
 
 const KNOWLEDGE: Readonly<Record<string, string>> = {
   online: 'revealed calls and predicted lengths',
-  template: 'the same and the stages that a workflow of this kind is expected to have',
+  template:
+    'revealed calls, predicted lengths, and the stages that a workflow of this kind is expected to have',
   declared: 'the whole graph at arrival, predicted lengths',
   oracle: 'the whole graph at arrival, true lengths: a bound, no policy for use',
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { count } from '../units.ts'
 import { readAssets } from './assets.ts'
-import { Html, html, scriptJson } from './escape.ts'
+import { Html, html, scriptJson, typeset } from './escape.ts'
 import type { DataTable } from './figure.ts'
 import type { PageFigure, PageSection, PageTable } from './report.ts'
 
@@ -66,7 +66,7 @@ function renderSection(section: PageSection, number: number, numbers: ReadonlyMa
   const id = `section-${number}`
   return html`<section aria-labelledby="${id}">
 <h2 id="${id}">${section.title}</h2>
-${section.text.map((text) => html`<p class="finding">${text}</p>`)}
+${section.text.map((text) => html`<p class="finding">${typeset(text)}</p>`)}
 ${section.facts.length > 0 ? facts(section.facts) : undefined}
 ${section.tables.map(renderTable)}
 ${section.figures.map((figure) => renderFigure(figure, numbers.get(figure.figure.id)!))}
@@ -77,7 +77,7 @@ ${section.figures.map((figure) => renderFigure(figure, numbers.get(figure.figure
 function facts(list: PageSection['facts']): Html {
   return html`<dl class="facts">
 ${list.map(
-  ([name, text]) => html`<div><dt>${name}</dt><dd>${text}</dd></div>
+  ([name, text]) => html`<div><dt>${name}</dt><dd>${typeset(text)}</dd></div>
 `,
 )}</dl>`
 }
@@ -104,8 +104,8 @@ function renderFigure({ figure, data, timeline }: PageFigure, number: number): H
   return html`<figure id="${id}" class="${kind}" aria-labelledby="${id}-title" aria-describedby="${id}-caption">
 <h3 id="${id}-title"><span class="number">Figure ${number}.</span> ${title}</h3>
 <div class="plot" id="${id}-plot"></div>
-${timeline === undefined ? undefined : html`<p class="summary" id="${id}-summary">${timeline.summary}</p>`}
-<figcaption id="${id}-caption">${caption}</figcaption>
+${timeline === undefined ? undefined : html`<p class="summary" id="${id}-summary">${typeset(timeline.summary)}</p>`}
+<figcaption id="${id}-caption">${typeset(caption)}</figcaption>
 <div class="actions">
 <button type="button" data-save="svg" data-figure="${id}" aria-label="Save figure ${number} as SVG">SVG</button>
 <button type="button" data-save="csv" data-figure="${id}" aria-label="Save the data of figure ${number} as CSV">CSV</button>

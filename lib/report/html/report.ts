@@ -191,7 +191,7 @@ function oneRun(run: SimulateDocument, isBest: boolean): Omit<PageSection, 'figu
     ],
     facts: isBest ? [] : runFacts(run),
     tables: [
-      { title: 'Metrics', data: metricData([run], ['value']) },
+      { title: 'Metrics', data: metricData([run], ['Value']) },
       ...(tenants === undefined || tenants.length === 0
         ? []
         : [{ title: 'Tenants', data: tenantData(tenants) }]),

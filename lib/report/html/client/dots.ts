@@ -13,8 +13,7 @@ export function drawDots(figure: DotFigure, width: number, theme: Theme, hasTips
   const groups = [...new Set(rows.map(({ group }) => group))]
   const names = [...new Set(rows.map(({ name }) => name))]
   const marginLeft = Math.min(width * 0.42, 16 + Math.max(...names.map((name) => textWidth(name))))
-  const isBest = (row: Row) =>
-    rows.every((other) => other.group !== row.group || other.x >= row.x)
+  const isBest = (row: Row) => rows.every((other) => other.group !== row.group || other.x >= row.x)
   const head = groups.length > 1 ? 22 : 0
   return Plot.plot({
     width,

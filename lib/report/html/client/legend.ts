@@ -80,7 +80,12 @@ export function drawLegend(
   theme: Theme,
 ): void {
   const { at } = layOut(items, width)
-  const group = element('g', { 'aria-label': 'legend', 'font-family': FONT, 'font-size': 12 })
+  const group = element('g', {
+    'aria-label': 'legend',
+    'font-family': FONT,
+    'font-size': 12,
+    'text-anchor': 'start',
+  })
   for (const [i, { name, sample }] of items.entries()) {
     const item = element('g', { transform: `translate(${left + at[i]!.x},${at[i]!.y + ROW / 2})` })
     item.append(...sample(theme))

@@ -139,6 +139,7 @@ function drawTogether(
       }),
     )
   }
+  layers.push(yLabel(y.label, marginLeft, theme))
   if (hasTips) layers.push(tip(all, figure, x, y, theme))
   const svg = Plot.plot({
     width,
@@ -157,8 +158,7 @@ function drawTogether(
       ...(figure.x.zero && { zero: true }),
     },
     y: {
-      label: y.label,
-      labelArrow: 'none',
+      label: null,
       ticks: 5,
       tickSize: 0,
       nice: true,
@@ -202,7 +202,7 @@ function drawPanels(
       ticks: width < 480 ? 5 : 10,
       tickSize: 4,
     },
-    y: { label: y.label, labelArrow: 'none', ticks: 2, tickSize: 0, domain: [0, top * 1.08] },
+    y: { label: null, ticks: 2, tickSize: 0, domain: [0, top * 1.08] },
     fy: { axis: null, domain: figure.series.map(({ name }) => name), padding: 0.16 },
     marks: [
       Plot.gridY({ stroke: theme.grid, strokeOpacity: 1, ticks: 2 }),
@@ -220,9 +220,21 @@ function drawPanels(
         strokeWidth: 4,
         fontWeight: 600,
       }),
+      yLabel(y.label, marginLeft, theme, figure.series[0]!.name),
       ...(hasTips ? [tip(all, figure, x, y, theme, true)] : []),
     ],
   }) as SVGSVGElement
+}
+
+/** Above the axis, from the left edge of the figure; with panels above the first. */
+function yLabel(label: string, marginLeft: number, theme: Theme, panel?: string): Plot.Markish {
+  return Plot.text([label], {
+    ...(panel !== undefined && { fy: () => panel }),
+    frameAnchor: 'top-left',
+    dx: -marginLeft,
+    dy: -22,
+    fill: theme.muted,
+  })
 }
 
 function tip(

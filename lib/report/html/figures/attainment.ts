@@ -53,7 +53,7 @@ export function runAttainment(
   )
   const several = runs.some(({ table }) => groups(table).length > 1)
   const by = [...(runs.length > 1 ? ['policy'] : []), ...(several ? ['tenant'] : [])].join(' and ')
-  return figure(id, `SLO attainment${by === '' ? '' : ` by ${by}`}`, series, sloScale, false)
+  return figure(id, `SLO attainment ${by === '' ? 'of the run' : `by ${by}`}`, series, sloScale, false)
 }
 
 function figure(

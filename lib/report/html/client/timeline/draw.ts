@@ -75,7 +75,8 @@ export function draw(
   for (const band of bands) {
     const instance = model.instances[band.instance]!
     const calls = instance.end - instance.first
-    const most = `${calls.toLocaleString('en-US')} calls, at most ${instance.lanes.toLocaleString('en-US')} at once`
+    const at = width < 480 ? '≤' : 'at most'
+    const most = `${calls.toLocaleString('en-US')} calls, ${at} ${instance.lanes.toLocaleString('en-US')} at once`
     surface.text(0, band.top - LABEL / 2, clipped(instance.label, width * 0.5), theme.ink, 'start', true)
     surface.text(width, band.top - LABEL / 2, clipped(most, width * 0.46), theme.muted, 'end', false)
     if (bars) drawBars(surface, model, instance, band, width, view, theme)
