@@ -42,7 +42,7 @@ export function runFacts(document: SimulateDocument | TuneDocument): Fact[] {
     ['Workload', `${setup.trace.source}: ${size}; ${trafficText(setup)}`],
     ['Knowledge', described(setup.knowledge, KNOWLEDGE) + errorText(setup)],
     ['Feedback', described(setup.feedback, FEEDBACK)],
-    ['Deadlines', `arrival + ${setup.sloScale} × base; base: ${baseText(setup.sloBase)}`],
+    ['Deadlines', `arrival + ${scaleText(document, setup)} × base; base: ${baseText(setup.sloBase)}`],
     ['Seeds', seedText(setup)],
   ]
 }
@@ -95,6 +95,14 @@ function trafficText({ arrivals, rate, arrivalShape }: SetupDocument): string {
 
 function errorText({ error }: SetupDocument): string {
   return error === undefined ? '; predictions are exact' : `; prediction errors ${error}`
+}
+
+/** Tenants may have SLO scales of their own. */
+function scaleText(document: SimulateDocument | TuneDocument, { sloScale }: SetupDocument): string {
+  const { tenants = [] } =
+    document.command === 'tune' ? (document as TuneDocument).points[0]! : (document as SimulateDocument)
+  if (tenants.every((tenant) => tenant.sloScale === sloScale)) return String(sloScale)
+  return tenants.map((tenant) => `${tenant.sloScale ?? '∞'} (${tenant.name})`).join(' or ')
 }
 
 function baseText(base: string): string {

@@ -3,17 +3,18 @@ import type { SimulateDocument } from '../result/schema.ts'
 type Named = [name: string, value: unknown]
 
 /**
- * A name for every run by what tells them apart: order and placement, then whatever else differs between them; equal
- * ones are numbered.
+ * A name for every run by what tells them apart: order and placement, where that is not enough whatever else differs
+ * between them; equal ones are numbered.
  */
 export function runLabels(runs: readonly SimulateDocument[]): string[] {
+  const policies = runs.map(({ policy }) => `${policy.order} × ${policy.placement}`)
+  if (new Set(policies).size === policies.length) return policies
   const traits = runs.map(traitsOf)
   const differs = (name: string) => new Set(traits.map((own) => text(own, name))).size > 1
   const extra = (traits[0] ?? []).map(([name]) => name).filter(differs)
-  const labels = runs.map(({ policy }, i) => {
-    const rest = extra.map((name) => `${name} ${text(traits[i]!, name)}`)
-    return [`${policy.order} × ${policy.placement}`, ...rest].join(', ')
-  })
+  const labels = policies.map((policy, i) =>
+    [policy, ...extra.map((name) => `${name} ${text(traits[i]!, name)}`)].join(', '),
+  )
   return labels.map((label, i) => {
     const before = labels.slice(0, i).filter((other) => other === label).length
     return before === 0 ? label : `${label} (${before + 1})`

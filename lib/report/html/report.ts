@@ -4,7 +4,13 @@ import { count, duration, percent, significant } from '../units.ts'
 import { compareFacts, type Fact, runFacts } from './facts.ts'
 import type { DataTable, Figure } from './figure.ts'
 import { alphaFigure, alphaTable, time } from './figures/alpha.ts'
-import { attainmentTable, type DetailedRun, runAttainment, sweepAttainment } from './figures/attainment.ts'
+import {
+  attainmentTable,
+  type DetailedRun,
+  deadlines,
+  runAttainment,
+  sweepAttainment,
+} from './figures/attainment.ts'
 import {
   attainmentRows,
   compareTable,
@@ -68,14 +74,26 @@ class Ids {
   }
 }
 
-function titleOf([first, ...rest]: readonly ResultDocument[]): string {
-  if (first === undefined) return 'No results'
-  const more = rest.length > 0 ? ` and ${rest.length} more` : ''
-  if (first.command === 'compare') return `Policies compared${more}`
-  const { setup, cluster, command } = first as TuneDocument | SimulateDocument
-  const what = command === 'tune' ? 'The dispatch weight α' : 'A run'
-  const workload = setup === undefined ? '' : ` of ${setup.trace.source}`
-  return `${what}${command === 'tune' ? workload.replace(' of ', ' for ') : workload} on ${cluster}${more}`
+function titleOf(documents: readonly ResultDocument[]): string {
+  const of = (command: ResultDocument['command']) =>
+    documents.filter((document) => document.command === command).length
+  const [tunes, runs] = [of('tune'), of('simulate')]
+  const where = of('compare') > 0 ? '' : placeOf(documents as (TuneDocument | SimulateDocument)[])
+  const parts = [
+    ...(tunes > 0 ? ['The dispatch weight α'] : []),
+    ...(of('compare') > 0 ? ['Policies compared'] : []),
+    ...(runs > 0 ? [runs === 1 ? 'One run' : `${runs} runs`] : []),
+  ]
+  return `${parts.join(', and ').replace(', and One', ', and one')}${where}`
+}
+
+/** Where all have it in common. */
+function placeOf(documents: readonly (TuneDocument | SimulateDocument)[]): string {
+  const sources = new Set(documents.map(({ setup }) => setup?.trace.source))
+  const clusters = new Set(documents.map(({ cluster }) => cluster))
+  const source = sources.size === 1 ? [...sources][0] : undefined
+  const workload = source === undefined ? '' : ` for ${source}`
+  return clusters.size === 1 ? `${workload} on ${[...clusters][0]}` : workload
 }
 
 function tuneSection(document: TuneDocument, ids: Ids): PageSection {
@@ -139,28 +157,35 @@ function runSections(runs: readonly SimulateDocument[], best: number, ids: Ids):
   )
   const figures: PageFigure[] = []
   if (detailed.length > 0) {
-    const scales = new Set(runs.map(({ setup }) => setup?.sloScale))
-    const attainment = runAttainment(detailed, scales.size === 1 ? [...scales][0] : undefined, ids.next())
+    const rules = deadlines(
+      runs.map(({ setup }) => setup?.sloScale),
+      runs.map(({ tenants }) => tenants),
+    )
+    const attainment = runAttainment(detailed, rules, ids.next())
     figures.push({ figure: attainment, data: attainmentTable(attainment) })
     figures.push({ figure: latencyFigure(detailed, ids.next()), data: latencyTable(detailed) })
   }
   if (runs.length === 1) {
-    const own = ownFigures(tables[0], ids)
-    return [{ ...oneRun(runs[0]!, best === 1), figures: [...figures, ...own] }]
+    const own = ownFigures(tables[0], ids, '')
+    return [{ ...oneRun(runs[0]!, best === 1, true), figures: [...figures, ...own] }]
   }
+  const facts = runs.map(runFacts)
+  const isCommon = ([name, text]: Fact) =>
+    facts.every((own) => own.some(([other, its]) => other === name && its === text))
   const common: PageSection = {
     title: 'The runs',
     text: [],
-    facts: [],
+    facts: facts[0]!.filter(isCommon),
     tables: [{ title: 'Metrics', data: metricData(runs, labels) }],
     figures,
   }
   return [
     common,
     ...runs.map((run, i) => ({
-      ...oneRun(run, i < best),
+      ...oneRun(run, i < best, false),
       title: labels[i]!,
-      figures: ownFigures(tables[i], ids),
+      facts: facts[i]!.filter((fact) => !isCommon(fact)),
+      figures: ownFigures(tables[i], ids, `: ${labels[i]}`),
     })),
   ]
 }
@@ -169,7 +194,7 @@ function callTableOf(run: SimulateDocument, label: string): CallTable | undefine
   return run.perCall === undefined ? undefined : readCallTable(run.perCall, `${label}: perCall`)
 }
 
-function oneRun(run: SimulateDocument, isBest: boolean): Omit<PageSection, 'figures'> {
+function oneRun(run: SimulateDocument, isBest: boolean, isAlone: boolean): Omit<PageSection, 'figures'> {
   const { metrics, counts, tenants, cache } = run
   const done =
     counts.completed === counts.workflows
@@ -191,7 +216,7 @@ function oneRun(run: SimulateDocument, isBest: boolean): Omit<PageSection, 'figu
     ],
     facts: isBest ? [] : runFacts(run),
     tables: [
-      { title: 'Metrics', data: metricData([run], ['Value']) },
+      ...(isAlone ? [{ title: 'Metrics', data: metricData([run], ['Value']) }] : []),
       ...(tenants === undefined || tenants.length === 0
         ? []
         : [{ title: 'Tenants', data: tenantData(tenants) }]),
@@ -199,7 +224,8 @@ function oneRun(run: SimulateDocument, isBest: boolean): Omit<PageSection, 'figu
   }
 }
 
-function ownFigures(table: CallTable | undefined, ids: Ids): PageFigure[] {
+/** `suffix` of their titles tells them from those of other runs. */
+function ownFigures(table: CallTable | undefined, ids: Ids, suffix: string): PageFigure[] {
   if (table === undefined) return []
   const figures: PageFigure[] = []
   const load = loadOf(table)
@@ -214,7 +240,10 @@ function ownFigures(table: CallTable | undefined, ids: Ids): PageFigure[] {
     figures.push({ figure, data: calls.data, timeline: { ...calls, figure } })
   }
   if (path !== undefined) figures.push({ figure: { ...path.figure, id: ids.next() }, data: path.data })
-  return figures
+  return figures.map((own) => {
+    const figure = { ...own.figure, title: own.figure.title + suffix }
+    return { ...own, figure }
+  })
 }
 
 function metricData(runs: readonly SimulateDocument[], labels: readonly string[]): DataTable {

@@ -29,6 +29,14 @@ export function loadSeries(table: CallTable, parts: number): LoadSeries {
   const width = (to - from) / parts
   const atNs = Float64Array.from({ length: parts }, (_, k) => from + (k + 0.5) * width)
 
+  /** The first part whose middle is not before t. */
+  const partAt = (t: number): number => {
+    let part = Math.max(0, Math.min(parts, Math.ceil((t - from) / width - 0.5)))
+    while (part > 0 && atNs[part - 1]! >= t) part--
+    while (part < parts && atNs[part]! < t) part++
+    return part
+  }
+
   const waiting: Float64Array[] = []
   const mostWaiting: Float64Array[] = []
   const kvTokens: Float64Array[] = []
@@ -43,7 +51,6 @@ export function loadSeries(table: CallTable, parts: number): LoadSeries {
     // A sum of lines: each adds `level` + `slope` × (part − its first part) over its parts, as differences.
     const level = new Float64Array(parts + 1)
     const slope = new Float64Array(parts + 1)
-    const partAt = (t: number) => Math.max(0, Math.min(parts, Math.ceil((t - from) / width - 0.5)))
     for (const call of own) {
       const token = Math.max(leasedNs[call]!, firstTokenNs[call]!)
       const [a, b, c] = [partAt(leasedNs[call]!), partAt(token), partAt(finishedNs[call]!)]

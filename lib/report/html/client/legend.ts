@@ -10,7 +10,7 @@ export interface LegendItem {
   sample: (theme: Theme) => SVGElement[]
 }
 
-export function lineItem(name: string, i: number, hasPoints: boolean): LegendItem {
+export function lineItem(name: string, i: number): LegendItem {
   return {
     name,
     sample: (theme) => {
@@ -24,7 +24,6 @@ export function lineItem(name: string, i: number, hasPoints: boolean): LegendIte
         'stroke-width': 1.75,
         'stroke-dasharray': DASHES[i % DASHES.length]!,
       })
-      if (!hasPoints) return [line]
       return [
         line,
         element('path', {

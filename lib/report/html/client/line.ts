@@ -51,7 +51,7 @@ function drawTogether(
   const { series, isStep, hasPoints, marks = [], rules = [] } = figure
   const isNarrow = width < 480
   const marginLeft = isNarrow ? 44 : 56
-  const items = series.length > 1 ? series.map(({ name }, i) => lineItem(name, i, hasPoints === true)) : []
+  const items = series.length > 1 ? series.map(({ name }, i) => lineItem(name, i)) : []
   const room = width - marginLeft - 8
   const legend = layOut(items, room).height
   const groups = series.map((one) => pointsOf(one, x, y))
@@ -60,13 +60,13 @@ function drawTogether(
     Plot.gridY({ stroke: theme.grid, strokeOpacity: 1 }),
     Plot.ruleY([figure.y.zero === true ? 0 : []].flat(), { stroke: theme.muted }),
   ]
-  for (const { x: at, label } of rules) {
+  for (const [i, { x: at, label }] of rules.entries()) {
     layers.push(
       Plot.ruleX([at / x.per], { stroke: theme.muted, strokeDasharray: '2 3' }),
       Plot.text([label], {
         x: at / x.per,
         frameAnchor: 'bottom',
-        dy: -6,
+        dy: -6 - 15 * i,
         dx: 5,
         textAnchor: 'start',
         fill: theme.muted,
@@ -107,10 +107,11 @@ function drawTogether(
         ...(isStep && { curve: 'step-after' as const }),
       }),
     )
-    if (hasPoints) {
+    const marked = hasPoints ? points : groups.length > 1 ? spread(points, i / groups.length) : []
+    if (marked.length > 0) {
       const symbol = SYMBOLS[i % SYMBOLS.length]!
       layers.push(
-        Plot.dot(points, { x: 'x', y: 'y', symbol, stroke, fill: theme.ground, r: 3.2, strokeWidth: 1.5 }),
+        Plot.dot(marked, { x: 'x', y: 'y', symbol, stroke, fill: theme.ground, r: 3.2, strokeWidth: 1.5 }),
       )
     }
   }
@@ -172,6 +173,12 @@ function drawTogether(
   return svg
 }
 
+/** Some points along a dense line, at other places on each: its marker tells it from the others. */
+function spread(points: readonly Point[], phase: number): Point[] {
+  const step = points.length / 7
+  return Array.from({ length: Math.min(7, points.length) }, (_, k) => points[Math.floor((k + phase) * step)]!)
+}
+
 const PANEL = 58
 
 /** A panel per series, with its name inside; all have the same axes. */
@@ -202,7 +209,7 @@ function drawPanels(
       ticks: width < 480 ? 5 : 10,
       tickSize: 4,
     },
-    y: { label: null, ticks: 2, tickSize: 0, domain: [0, top * 1.08] },
+    y: { label: null, ticks: 2, tickSize: 0, domain: [0, top * 1.35] },
     fy: { axis: null, domain: figure.series.map(({ name }) => name), padding: 0.16 },
     marks: [
       Plot.gridY({ stroke: theme.grid, strokeOpacity: 1, ticks: 2 }),

@@ -21,12 +21,12 @@ const ITEMS = [
     (theme) => theme.decode,
   ),
   boxItem(
-    '▸ critical: prefill',
+    '▸ critical prefill',
     (theme) => theme.accent,
     (theme) => theme.accent,
   ),
   boxItem(
-    'decode',
+    '▸ critical decode',
     (theme) => theme.accentLight,
     (theme) => theme.accentLight,
   ),

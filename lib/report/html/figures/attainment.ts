@@ -4,6 +4,9 @@ import type { TuneDocument } from '../../result/schema.ts'
 import { percent } from '../../units.ts'
 import type { DataTable, LineFigure, Series } from '../figure.ts'
 
+/** Named vertical lines at the SLO scales of the deadlines. */
+export type Deadlines = readonly { x: number; label: string }[]
+
 /** A run whose calls are known, by its name in figures. */
 export interface DetailedRun {
   label: string
@@ -33,17 +36,13 @@ export function sweepAttainment(document: TuneDocument, id: string): LineFigure 
     id,
     'SLO attainment of the best α and both ends of the grid',
     series,
-    document.setup?.sloScale,
+    deadlines([document.setup?.sloScale], [points[0]!.tenants]),
     true,
   )
 }
 
 /** By run, or by run and tenant where there are several. */
-export function runAttainment(
-  runs: readonly DetailedRun[],
-  sloScale: number | undefined,
-  id: string,
-): LineFigure {
+export function runAttainment(runs: readonly DetailedRun[], rules: Deadlines, id: string): LineFigure {
   const series = runs.flatMap(({ label, table }) =>
     groups(table).map(({ tenant, rows }): Series => {
       const { latencyNs, baseNs } = table.workflows
@@ -53,14 +52,14 @@ export function runAttainment(
   )
   const several = runs.some(({ table }) => groups(table).length > 1)
   const by = [...(runs.length > 1 ? ['policy'] : []), ...(several ? ['tenant'] : [])].join(' and ')
-  return figure(id, `SLO attainment ${by === '' ? 'of the run' : `by ${by}`}`, series, sloScale, false)
+  return figure(id, `SLO attainment ${by === '' ? 'of the run' : `by ${by}`}`, series, rules, false)
 }
 
 function figure(
   id: string,
   title: string,
   series: readonly Series[],
-  sloScale: number | undefined,
+  rules: Deadlines,
   hasPoints: boolean,
 ): LineFigure {
   return {
@@ -72,8 +71,24 @@ function figure(
     y: { label: 'Workflows within it', unit: 'share', zero: true },
     series,
     ...(hasPoints ? { hasPoints } : { isStep: false }),
-    ...(sloScale !== undefined && { rules: [{ x: sloScale, label: 'deadline' }] }),
+    rules,
   }
+}
+
+type Tenants = readonly { name: string; sloScale: number | null }[]
+
+/** Of the runs of a figure: none where they differ, one, or one per tenant. */
+export function deadlines(
+  scales: readonly (number | undefined)[],
+  tenants: readonly (Tenants | undefined)[],
+): Deadlines {
+  const own = tenants[0] ?? []
+  const [scale] = scales
+  if (scale === undefined || new Set(scales).size > 1) return []
+  const key = (list: Tenants = []) => JSON.stringify(list.map((tenant) => [tenant.name, tenant.sloScale]))
+  if (tenants.some((list) => key(list) !== key(own))) return []
+  if (own.every((tenant) => tenant.sloScale === scale)) return [{ x: scale, label: 'deadline' }]
+  return own.flatMap(({ name, sloScale: x }) => (x === null ? [] : [{ x, label: `deadline: ${name}` }]))
 }
 
 /** A row per SLO scale that people ask for. */

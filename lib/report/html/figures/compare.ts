@@ -60,21 +60,41 @@ export function settingAttainment({ name, rows }: Setting, id: string): LineFigu
 }
 
 export function compareTable({ rows }: CompareDocument): DataTable {
+  const settings = (
+    [
+      ['Workload', (row) => row.workload],
+      ['Cluster', (row) => row.cluster],
+      ['Load', (row) => String(row.load)],
+      ['Knowledge', (row) => row.knowledge],
+      ['Feedback', (row) => row.feedback],
+    ] as [string, (row: Row) => string][]
+  ).filter(([, of]) => new Set(rows.map(of)).size > 1)
+  const plan = (at: 'p50' | 'p99') => (row: Row) =>
+    typeof row.planUs?.[at] === 'number' ? time(row.planUs[at] / 1000) : ABSENT
+  const metrics = (
+    [
+      ['Req95', (row) => number(row.req95, plain)],
+      ['Req99', (row) => number(row.req99, plain)],
+      ['Mean', (row) => number(row.meanMs, time)],
+      ['P95', (row) => number(row.p95Ms, time)],
+      ['P99', (row) => number(row.p99Ms, time)],
+      ['Workflows/s', (row) => number(row.throughputPerS, plain)],
+      ['Plan P50', plan('p50')],
+      ['Plan P99', plan('p99')],
+    ] as [string, (row: Row) => string][]
+  ).filter(([, of]) => rows.some((row) => of(row) !== ABSENT))
+  const columns: [string, (row: Row) => string][] = [['Policy', (row) => row.policy], ...settings, ...metrics]
   return {
-    head: ['Policy', 'Workload', 'Cluster', 'Load', 'Knowledge', 'Feedback', 'Req95', 'Req99', 'P95', 'Mean'],
-    rows: rows.map((row) => [
-      row.policy,
-      row.workload,
-      row.cluster,
-      String(row.load),
-      row.knowledge,
-      row.feedback,
-      plain(row.req95),
-      plain(row.req99),
-      time(row.p95Ms),
-      time(row.meanMs),
-    ]),
+    head: columns.map(([name]) => name),
+    rows: rows.map((row) => columns.map(([, of]) => of(row))),
   }
+}
+
+const ABSENT = '–'
+
+/** null is infinite; what a row does not hold is a dash. */
+function number(value: number | null | undefined, write: (value: number | null) => string): string {
+  return value === undefined ? ABSENT : write(value)
 }
 
 export function attainmentRows({ series }: LineFigure): DataTable {
