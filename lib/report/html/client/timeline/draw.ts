@@ -1,7 +1,8 @@
 import { clipped } from '../legend.ts'
 import { timeUnit } from '../scales.ts'
 import type { Theme } from '../theme.ts'
-import type { InstanceModel, TimelineModel } from './model.ts'
+import type { InstanceModel } from './instance.ts'
+import type { TimelineModel } from './model.ts'
 import type { Surface } from './surface.ts'
 
 export interface View {

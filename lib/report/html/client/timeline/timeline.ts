@@ -260,10 +260,11 @@ export class Timeline {
 
   #choose(call: number): void {
     this.#mark(this.#model.columns.workflow[call]!, call)
-    this.#say(this.#describe(call))
     const { from, to } = this.#view
+    const half = (to - from) / 2
     const leased = this.#model.columns.leased[call]!
-    if (leased < from || leased > to) this.#move(leased - (to - from) / 2, leased + (to - from) / 2, true)
+    if (leased < from || leased > to) this.#move(leased - half, leased + half, true)
+    this.#say(this.#describe(call))
   }
 
   #describe(call: number): string {
