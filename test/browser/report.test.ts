@@ -161,6 +161,8 @@ describe('a report in a browser', function () {
     for (const name of ['tune', 'several']) {
       for (const options of [DESKTOP, PHONE]) {
         for (const colorScheme of ['light', 'dark'] as const) {
+          // Both pages in both themes, one of them at both widths.
+          if (name === 'several' && (options === PHONE) !== (colorScheme === 'dark')) continue
           await visit(name, { ...options, colorScheme }, async (page) => {
             await page.evaluate(
               `document.querySelectorAll('details').forEach((details) => { details.open = true })`,
@@ -328,7 +330,7 @@ describe('a report in a browser', function () {
   it('looks right: screenshots for people', async () => {
     const looks = { desktop: DESKTOP, phone: PHONE, dark: { ...DESKTOP, colorScheme: 'dark' as const } }
     for (const [look, options] of Object.entries(looks)) {
-      for (const name of ['tune', 'several']) {
+      for (const name of look === 'desktop' ? ['tune', 'several'] : ['tune']) {
         await visit(name, options, async (page) => {
           const image = await page.screenshot({
             path: join(screenshots, `${name}-${look}.png`),
