@@ -42,7 +42,7 @@ export function escapeText(text: string): string {
 export function typeset(text: string): string {
   return text
     .replace(/(\d) (?=(?:µs|ms|s|min|h|%)(?![\p{L}\d]))/gu, '$1\u00a0')
-    .replace(/ (=|–|×|\+) (?=\d)/gu, '\u00a0$1\u00a0')
+    .replace(/ (=|×|\+) (?=\d)/gu, '\u00a0$1\u00a0')
 }
 
 /** JSON for a script element of a data type: no text in it can end the element or open a comment. */

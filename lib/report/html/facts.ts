@@ -117,6 +117,6 @@ function seedText({ seeds, replication, replications }: SetupDocument): string {
       ? `, replication ${replication ?? 0}`
       : replications === 1
         ? ', replication 0'
-        : `, replications 0 – ${replications - 1} (the same streams for every α)`
+        : `, replications 0 to ${replications - 1} (the same streams for every α)`
   return `arrivals ${seeds.arrivals}${streams}; ties ${seeds.ties}; placement ${seeds.placement}`
 }

@@ -100,7 +100,7 @@ function tuneSection(document: TuneDocument, ids: Ids): PageSection {
   const { points, best, setup } = document
   const point = points.find(({ alpha }) => alpha === best.alpha) ?? points[0]!
   const interval =
-    point.ci95Ms === null ? '' : ` (95 % interval ${time(point.ci95Ms[0])} – ${time(point.ci95Ms[1])})`
+    point.ci95Ms === null ? '' : ` (95 % interval ${time(point.ci95Ms[0])} to ${time(point.ci95Ms[1])})`
   const others = best.indistinguishable
   const equal =
     (setup?.replications ?? 2) < 2

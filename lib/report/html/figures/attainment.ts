@@ -50,9 +50,17 @@ export function runAttainment(runs: readonly DetailedRun[], rules: Deadlines, id
       return { name: nameOf(label, tenant, runs.length), x: SCALES, y }
     }),
   )
+  const most = Math.max(...runs.map(({ table }) => table.tenants.length))
   const several = runs.some(({ table }) => groups(table).length > 1)
   const by = [...(runs.length > 1 ? ['policy'] : []), ...(several ? ['tenant'] : [])].join(' and ')
-  return figure(id, `SLO attainment ${by === '' ? 'of the run' : `by ${by}`}`, series, rules, false)
+  return figure(
+    id,
+    `SLO attainment ${by === '' ? 'of the run' : `by ${by}`}`,
+    series,
+    rules,
+    false,
+    most > MOST_TENANTS ? ` Of up to ${most} tenants the ${MOST_TENANTS} largest of each run are shown.` : '',
+  )
 }
 
 function figure(
@@ -61,12 +69,13 @@ function figure(
   series: readonly Series[],
   rules: Deadlines,
   hasPoints: boolean,
+  note = '',
 ): LineFigure {
   return {
     kind: 'line',
     id,
     title,
-    caption: CAPTION,
+    caption: CAPTION + note,
     x: { label: 'SLO scale', unit: 'number' },
     y: { label: 'Workflows within it', unit: 'share', zero: true },
     series,
@@ -109,12 +118,17 @@ export function nameOf(label: string, tenant: string | undefined, runs: number):
   return runs > 1 ? `${label}: ${tenant}` : tenant
 }
 
-/** The workflows of each tenant; one group without a name where there is one tenant. */
+/** More tenants than this no figure shows apart. */
+const MOST_TENANTS = 12
+
+/** The workflows of each tenant, at most of the MOST_TENANTS largest; one group without a name where there is one. */
 export function groups({ tenants, workflows }: CallTable): { tenant: string | undefined; rows: number[] }[] {
   const rows = tenants.map((): number[] => [])
   for (const [w, t] of workflows.tenant.entries()) rows[t]!.push(w)
   const present = tenants.flatMap((tenant, t) => (rows[t]!.length > 0 ? [{ tenant, rows: rows[t]! }] : []))
-  return present.length > 1 ? present : present.map(({ rows: own }) => ({ tenant: undefined, rows: own }))
+  if (present.length < 2) return present.map(({ rows: own }) => ({ tenant: undefined, rows: own }))
+  const largest = new Set(present.toSorted((a, b) => b.rows.length - a.rows.length).slice(0, MOST_TENANTS))
+  return present.filter((group) => largest.has(group))
 }
 
 export function pick(column: Float64Array, rows: readonly number[]): Float64Array {

@@ -1,5 +1,5 @@
 import type { TimelineFigure } from '../../figure.ts'
-import { written } from '../scales.ts'
+import { timeUnit, written } from '../scales.ts'
 import { currentTheme, paperTheme } from '../theme.ts'
 import { draw, hasBars, type Layout, layOut, type Marked, type View } from './draw.ts'
 import { TimelineModel } from './model.ts'
@@ -25,6 +25,8 @@ export class Timeline {
   #layout: Layout
   #view: View
   #marked: Marked = { calls: [], selected: undefined }
+  /** Where a motion leads; what is asked during one starts from there. */
+  #goal: { from: number; to: number }
   #frame = 0
 
   static async open(figure: TimelineFigure, host: HTMLElement): Promise<Timeline> {
@@ -35,6 +37,7 @@ export class Timeline {
     this.#model = model
     this.#host = host
     this.#view = { from: 0, to: model.length, instance: undefined }
+    this.#goal = { from: 0, to: model.length }
     this.#layout = layOut(model, host.clientWidth, undefined)
     host.append(
       this.#controls(),
@@ -200,15 +203,15 @@ export class Timeline {
     return from + (x / this.#layout.width) * (to - from)
   }
 
-  #zoom(factor: number, about = (this.#view.from + this.#view.to) / 2): void {
-    const { from, to } = this.#view
+  #zoom(factor: number, about = (this.#goal.from + this.#goal.to) / 2): void {
+    const { from, to } = this.#goal
     const span = Math.max(SHORTEST, Math.min(this.#model.length, (to - from) * factor))
     const share = (about - from) / (to - from)
     this.#move(about - share * span, about - share * span + span)
   }
 
   #pan(share: number): void {
-    const { from, to } = this.#view
+    const { from, to } = this.#goal
     this.#move(from + share * (to - from), to + share * (to - from))
   }
 
@@ -217,7 +220,9 @@ export class Timeline {
     const span = Math.min(this.#model.length, Math.max(SHORTEST, to - from))
     const start = Math.max(0, Math.min(this.#model.length - span, from))
     const target = { from: start, to: start + span }
-    this.#say(`${this.#span(target.from)} to ${this.#span(target.to)} in view.`)
+    this.#goal = target
+    const detail = hasBars(this.#model, { ...this.#view, ...target }) ? '' : ' Zoom in to see single calls.'
+    this.#say(`${this.#at(target.from)} to ${this.#at(target.to)} in view.${detail}`)
     if (isDirect || matchMedia('(prefers-reduced-motion: reduce)').matches) {
       Object.assign(this.#view, target)
       this.#request()
@@ -237,8 +242,14 @@ export class Timeline {
     this.#frame = requestAnimationFrame(step)
   }
 
-  #span(ticks: number): string {
-    return written(this.#model.figure.fromMs + this.#model.toMs(ticks), 'ms')
+  /** A time of the run, as fine as a thousandth of what is in view. */
+  #at(ticks: number): string {
+    const { figure, length } = this.#model
+    const { name, per } = timeUnit(figure.fromMs + this.#model.toMs(length))
+    const finest = this.#model.toMs(this.#goal.to - this.#goal.from) / per / 1000
+    const digits = Math.max(0, Math.min(7, Math.ceil(-Math.log10(finest))))
+    const value = (figure.fromMs + this.#model.toMs(ticks)) / per
+    return `${value.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })} ${name}`
   }
 
   #show(instance: number | undefined): void {
@@ -271,12 +282,11 @@ export class Timeline {
     const { columns, figure, instances } = this.#model
     const ms = (ticks: number) => written(this.#model.toMs(ticks), 'ms')
     const instance = instances[this.#model.instanceOf(call)]!
-    return `${figure.stages[columns.stage[call]!]}, call ${columns.position[call]} of workflow ${this.#model.workflowName(columns.workflow[call]!)}, on ${instance.label}: leased at ${this.#span(columns.leased[call]!)} after waiting ${ms(columns.wait[call]!)}, prefill ${ms(columns.prefill[call]!)}, decode ${ms(columns.decode[call]!)}; ${columns.promptTokens[call]!.toLocaleString('en-US')} + ${columns.outputTokens[call]!.toLocaleString('en-US')} tokens.`
+    return `${figure.stages[columns.stage[call]!]}, call ${columns.position[call]} of workflow ${this.#model.workflowName(columns.workflow[call]!)}, on ${instance.label}: leased at ${this.#at(columns.leased[call]!)} after waiting ${ms(columns.wait[call]!)}, prefill ${ms(columns.prefill[call]!)}, decode ${ms(columns.decode[call]!)}; ${columns.promptTokens[call]!.toLocaleString('en-US')} + ${columns.outputTokens[call]!.toLocaleString('en-US')} tokens.`
   }
 
   #say(text: string): void {
-    const detail = hasBars(this.#model, this.#view) ? '' : ' Zoom in to see single calls.'
-    this.#status.textContent = text.endsWith('in view.') ? text + detail : text
+    this.#status.textContent = text
   }
 
   /** The call after or before the chosen one on its instance; at first the first one in view. */
