@@ -4,7 +4,7 @@ class Past {
   readonly #sums: Float64Array
 
   constructor(times: Uint32Array) {
-    this.#times = times.sort()
+    this.#times = isAscending(times) ? times : times.slice().sort()
     this.#sums = new Float64Array(times.length + 1)
     let sum = 0
     for (let i = 0; i < times.length; i++) {
@@ -18,6 +18,12 @@ class Past {
     const before = firstAbove(this.#times, t)
     return before * t - this.#sums[before]!
   }
+}
+
+/** Leases are, and first tokens often: a sort of millions spared. */
+function isAscending(values: Uint32Array): boolean {
+  for (let i = 1; i < values.length; i++) if (values[i - 1]! > values[i]!) return false
+  return true
 }
 
 /** How many of ascending values are <= t. */
@@ -61,9 +67,9 @@ export class InstanceModel {
     this.#latest = new Uint32Array(leased.length)
     let latest = 0
     for (let i = 0; i < leased.length; i++) this.#latest[i] = latest = Math.max(latest, finished[i]!)
-    this.#starts = new Past(leased.slice())
-    this.#tokens = new Past(token.slice())
-    this.#ends = new Past(finished.slice())
+    this.#starts = new Past(leased)
+    this.#tokens = new Past(token)
+    this.#ends = new Past(finished)
   }
 
   /** A range of calls that holds all that run at some time from `from` to `to`, and few others. */
