@@ -67,7 +67,8 @@ export function alphaTable({ points, best }: TuneDocument): DataTable {
 export const time = (ms: number | null | undefined): string => duration(ms ?? Number.POSITIVE_INFINITY)
 export const plain = (value: number | null | undefined): string =>
   significant(value ?? Number.POSITIVE_INFINITY)
-export const share = (value: number | null | undefined): string => percent(value ?? Number.NaN)
+export const share = (value: number | null | undefined): string =>
+  value === null || value === undefined ? '–' : percent(value)
 
 const P95 = 'P95 latency'
 

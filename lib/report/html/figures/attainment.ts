@@ -1,8 +1,8 @@
 import type { CallTable } from '../../result/call-table.ts'
 import { attainment } from '../../result/distribution.ts'
 import type { TuneDocument } from '../../result/schema.ts'
-import { percent } from '../../units.ts'
 import type { DataTable, LineFigure, Series } from '../figure.ts'
+import { share } from './alpha.ts'
 
 /** Named vertical lines at the SLO scales of the deadlines. */
 export type Deadlines = readonly { x: number; label: string }[]
@@ -30,7 +30,7 @@ export function sweepAttainment(document: TuneDocument, id: string): LineFigure 
   ]
   const series = ordered.map(({ alpha, attainment: curve }): Series => {
     const name = alpha === best.alpha ? `α = ${alpha} (best)` : `α = ${alpha}`
-    return { name, x: curve.map(([scale]) => scale), y: curve.map(([, share]) => share) }
+    return { name, x: curve.map(([scale]) => scale), y: curve.map(([, met]) => met) }
   })
   return figure(
     id,
@@ -106,10 +106,7 @@ export function attainmentTable({ series }: LineFigure): DataTable {
   const known = scales.filter((scale) => series.every(({ x }) => x.includes(scale)))
   return {
     head: ['SLO scale', ...series.map(({ name }) => name)],
-    rows: known.map((scale) => [
-      String(scale),
-      ...series.map(({ x, y }) => percent(y[x.indexOf(scale)] ?? Number.NaN)),
-    ]),
+    rows: known.map((scale) => [String(scale), ...series.map(({ x, y }) => share(y[x.indexOf(scale)]))]),
   }
 }
 

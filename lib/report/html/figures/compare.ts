@@ -1,7 +1,6 @@
 import type { CompareDocument } from '../../result/schema.ts'
-import { percent } from '../../units.ts'
 import type { DataTable, DotFigure, LineFigure } from '../figure.ts'
-import { plain, time } from './alpha.ts'
+import { plain, share, time } from './alpha.ts'
 
 type Row = CompareDocument['rows'][number]
 
@@ -44,7 +43,7 @@ export function settingAttainment({ name, rows }: Setting, id: string): LineFigu
   const series = rows.flatMap(({ policy, attainment }) =>
     attainment === undefined
       ? []
-      : [{ name: policy, x: attainment.map(([scale]) => scale), y: attainment.map(([, share]) => share) }],
+      : [{ name: policy, x: attainment.map(([scale]) => scale), y: attainment.map(([, met]) => met) }],
   )
   if (series.length === 0) return undefined
   return {
@@ -100,9 +99,6 @@ function number(value: number | null | undefined, write: (value: number | null) 
 export function attainmentRows({ series }: LineFigure): DataTable {
   return {
     head: ['SLO scale', ...series.map(({ name }) => name)],
-    rows: series[0]!.x.map((scale, k) => [
-      String(scale),
-      ...series.map(({ y }) => percent(y[k] ?? Number.NaN)),
-    ]),
+    rows: series[0]!.x.map((scale, k) => [String(scale), ...series.map(({ y }) => share(y[k]))]),
   }
 }
