@@ -7,10 +7,10 @@ const LARGEST_FILE = 16 * 1024 * 1024
 /**
  * Reads a JSON file of the kind that people write (`what`: "a cluster file").
  *
- * @throws LaxityError ERR_LAXITY_FILE, ERR_LAXITY_LIMIT (beyond 16 MiB), ERR_LAXITY_UTF8, ERR_LAXITY_SYNTAX with the line.
+ * @throws LaxityError ERR_LAXITY_FILE, ERR_LAXITY_LIMIT (beyond `largest` bytes, 16 MiB by default), ERR_LAXITY_UTF8, ERR_LAXITY_SYNTAX with the line.
  */
-export async function readJsonFile(path: string, what: string): Promise<unknown> {
-  const text = await readTextFile(path, what)
+export async function readJsonFile(path: string, what: string, largest = LARGEST_FILE): Promise<unknown> {
+  const text = await readTextFile(path, what, largest)
   try {
     return JSON.parse(text)
   } catch (cause) {
@@ -20,12 +20,12 @@ export async function readJsonFile(path: string, what: string): Promise<unknown>
 }
 
 /** @throws LaxityError ERR_LAXITY_FILE, ERR_LAXITY_LIMIT, ERR_LAXITY_UTF8. */
-export async function readTextFile(path: string, what: string): Promise<string> {
+export async function readTextFile(path: string, what: string, largest = LARGEST_FILE): Promise<string> {
   let bytes: Buffer
   try {
     const { size } = await stat(path)
-    if (size > LARGEST_FILE) {
-      const message = `${size} bytes: ${what} has at most ${LARGEST_FILE}`
+    if (size > largest) {
+      const message = `${size} bytes: ${what} has at most ${largest}`
       throw new LaxityError('ERR_LAXITY_LIMIT', message, path)
     }
     bytes = await readFile(path)

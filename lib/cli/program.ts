@@ -7,9 +7,13 @@ import type { Context } from './context.ts'
 import type { EstimateFlags } from './estimate.ts'
 import { addRunFlags, addSetupFlags } from './options.ts'
 import type { ReplayFlags } from './replay.ts'
+import type { ReportFlags } from './report.ts'
 import type { SimulateFlags } from './simulate.ts'
 import { addTraceFlags, numeric, TRACE_HELP, type TraceFlags } from './trace.ts'
+import type { TraceEventsFlags } from './trace-events.ts'
 import type { TuneFlags } from './tune.ts'
+
+const REPORT_HELP = 'also write an HTML page with figures (see `laxity report`)'
 
 /** The command line. Commands load what they need when they run, so that help is immediate. */
 export function createProgram(context: Context): Command {
@@ -38,6 +42,7 @@ export function createProgram(context: Context): Command {
     .option('--replications <n>', 'streams of arrivals per alpha (default: 16)', numeric)
     .option('--objective <name>', 'p95, p99, mean, sloScale95 or attainment@SCALE (default: p95)')
     .option('--search <kind>', 'grid, or halving: more replications for the better half (default: grid)')
+    .option('--report <file>', REPORT_HELP)
     .addHelpText(
       'after',
       examples([
@@ -47,6 +52,7 @@ export function createProgram(context: Context): Command {
         'tune chess:3 --search halving --arrivals bursts --burst-size 20 --burst-gap-ms 60',
         'tune mac-sql --rate 5 --arrivals gamma --cv 2',
         'tune --workload mixed --workflows 300 --rate 2',
+        'tune chess:3 --rate 1 --report report.html',
       ]),
     )
     .action(async (trace: string | undefined, flags: TuneFlags) => {
@@ -63,6 +69,8 @@ export function createProgram(context: Context): Command {
     .option('--alpha <n>', 'dispatch weight from 0 to 1 (default: 0.3)', numeric)
     .option('--per-workflow', 'a row for every workflow')
     .option('--mix', 'which stages each instance served')
+    .option('--per-call', 'with --json: what happened to every call, for `laxity report`')
+    .option('--report <file>', REPORT_HELP)
     .option('--log <file>', 'write the event log, for `laxity replay`')
     .addHelpText(
       'after',
@@ -72,6 +80,7 @@ export function createProgram(context: Context): Command {
         'simulate trace.jsonl --prefix-cache 200000 --error length=mean-absolute:0.2,time=gpu:0.1',
         'simulate chess:1:20 --log run.jsonl --per-workflow --json',
         'simulate chess:3 --tenants relaxed=2,strict=1',
+        'simulate chess:3 --policy laxity --json --per-call > result.json',
         'simulate conversation_trace.jsonl.gz --format mooncake-chains',
         'simulate agents:50 --context full --prefix-cache 500000',
       ]),
@@ -115,12 +124,41 @@ export function createProgram(context: Context): Command {
     })
 
   program
+    .command('report')
+    .description('Write one HTML page with figures of results: it needs no network.')
+    .argument('<result...>', 'files that `tune`, `simulate --per-call` or `compare` wrote with --json')
+    .option('-o, --output <file>', 'the page (default: beside the first result, as .html)')
+    .addHelpText(
+      'after',
+      examples([
+        'report result.json -o report.html',
+        'report tune.json fcfs.json laxity.json -o report.html   # runs in one figure',
+      ]),
+    )
+    .action(async (results: string[], flags: ReportFlags) => {
+      const { reportCommand } = await import('./report.ts')
+      await reportCommand(results, flags, context)
+    })
+
+  program
+    .command('trace-events')
+    .description('Write the calls of a run as trace events, for Perfetto or chrome://tracing.')
+    .argument('<result>', 'a file that `simulate --json --per-call` wrote')
+    .option('-o, --output <file>', 'the events (default: beside the result, as .trace.json)')
+    .addHelpText('after', examples(['trace-events result.json -o trace.json']))
+    .action(async (result: string, flags: TraceEventsFlags) => {
+      const { traceEventsCommand } = await import('./trace-events.ts')
+      await traceEventsCommand(result, flags, context)
+    })
+
+  program
     .command('demo')
-    .description('The sweep on a built-in CHESS-like workload: a table, the curve, the best alpha.')
+    .description('The sweep on a built-in CHESS-like workload: a table, the curve, the best alpha, a report.')
+    .option('--report <file>', REPORT_HELP, 'laxity-demo.html')
     .addHelpText('after', examples(['demo']))
-    .action(async () => {
+    .action(async ({ report }: { report: string }) => {
       const { tune } = await import('./tune.ts')
-      await tune('chess:3:110', { cluster: 'hexgen-hetero-2', rate: 0.5 }, context)
+      await tune('chess:3:110', { cluster: 'hexgen-hetero-2', rate: 0.5, report }, context)
     })
 
   const comparison = program

@@ -1,15 +1,19 @@
 import { describe, LaxityError } from '../errors.ts'
+import { perCallDocument } from '../report/result/per-call.ts'
 import type { SimulationResult } from '../simulator/result.ts'
 import { simulate } from '../simulator/simulate.ts'
 import type { Context } from './context.ts'
 import { type Flags, runOptions } from './options.ts'
 import { progressBar } from './progress.ts'
+import { checkReportFlag, saveReport } from './report.ts'
 import { openTrace, traceFields } from './trace.ts'
 
 export interface SimulateFlags extends Flags {
   perWorkflow?: boolean
   mix?: boolean
   log?: string
+  perCall?: boolean
+  report?: string
 }
 
 export async function simulateCommand(
@@ -24,6 +28,10 @@ export async function simulateCommand(
       'log',
     )
   }
+  if (flags.perCall && !flags.json) {
+    throw new LaxityError('ERR_LAXITY_OPTION', '`perCall` adds columns to the document of --json', 'perCall')
+  }
+  checkReportFlag(flags.report)
   const bar = progressBar()
   let result: SimulationResult
   try {
@@ -34,24 +42,32 @@ export async function simulateCommand(
       signal: context.signal,
       onProgress: bar.update,
       alpha: flags.alpha as number | undefined,
-      perCall: flags.mix === true,
+      perCall: flags.mix === true || flags.perCall === true || flags.report !== undefined,
       log: flags.log !== undefined,
     })
   } finally {
     bar.stop()
   }
   if (flags.log !== undefined) await saveLog(flags.log, result)
-  await context.print(flags.json ? simulateJson(result, flags) : await simulateText(result, flags))
+  const written =
+    flags.report === undefined
+      ? ''
+      : await saveReport(flags.report, [simulateDocument(result, { perCall: true })], context.signal)
+  await context.print(
+    flags.json
+      ? `${JSON.stringify(simulateDocument(result, flags))}\n`
+      : (await simulateText(result, flags)) + written,
+  )
 }
 
-/** The document of `simulate --json`; numbers that are not finite become null. */
-export function simulateJson(
+/** The document of `simulate --json`; in JSON numbers that are not finite become null. */
+export function simulateDocument(
   result: SimulationResult,
-  flags: Pick<SimulateFlags, 'perWorkflow' | 'mix'>,
-): string {
+  flags: Pick<SimulateFlags, 'perWorkflow' | 'mix' | 'perCall'>,
+): object {
   const { policy, knowledge, feedback, arrivals, trace, cluster, metrics, counts, timing } = result
   const { cache, error, pairs } = result
-  const document = {
+  return {
     command: 'simulate',
     policy,
     knowledge,
@@ -69,8 +85,9 @@ export function simulateJson(
     ...(flags.perWorkflow && { perWorkflow: [...result.workflows()] }),
     ...(flags.mix && { mix: result.stageMix() }),
     timing,
+    setup: result.setup,
+    ...(result.perCall && flags.perCall && { perCall: perCallDocument(result) }),
   }
-  return `${JSON.stringify(document)}\n`
 }
 
 async function simulateText(result: SimulationResult, flags: SimulateFlags): Promise<string> {

@@ -4,6 +4,7 @@ import type { Arrivals, Feedback, Knowledge, NativeCluster, NativeRun } from '..
 import { callId, type TraceTable, workflowId } from '../traces/table.ts'
 import type { Policy } from './policies.ts'
 import type { ArrivalShape } from './read-arrivals.ts'
+import type { RunSetup } from './setup.ts'
 import { type StageMix, stageMix } from './stage-mix.ts'
 import { type Fairness, fairnessOf, type TenantMetrics } from './tenants.ts'
 
@@ -155,6 +156,7 @@ export interface SimulationData {
   timing: { wallMs: number; cpuMs: number; workers: number }
   tenants: readonly TenantMetrics[]
   arrivalShape: ArrivalShape
+  setup: RunSetup
 }
 
 export class SimulationResult {
@@ -188,6 +190,8 @@ export class SimulationResult {
   readonly fairness: Fairness | undefined
   /** Parameters of generated arrivals beside their rate. */
   readonly arrivalShape: ArrivalShape
+  /** Every assumption of the run, as plain JSON. */
+  readonly setup: RunSetup
 
   constructor(data: SimulationData) {
     this.trace = data.trace
@@ -212,6 +216,7 @@ export class SimulationResult {
     this.tenants = data.tenants
     this.fairness = data.tenants.length > 0 ? fairnessOf(data.tenants) : undefined
     this.arrivalShape = data.arrivalShape
+    this.setup = data.setup
   }
 
   /** @throws LaxityError ERR_LAXITY_OPTION where there is no such workflow. */

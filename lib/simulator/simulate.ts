@@ -8,6 +8,7 @@ import { SIMULATE_KEYS, type SimulateOptions } from './options.ts'
 import { prepare } from './prepare.ts'
 import { isAlpha, readOptions } from './read-options.ts'
 import { type CacheCounts, type CallColumns, SimulationResult } from './result.ts'
+import { setupOf } from './setup.ts'
 import { OptionReader } from './validate.ts'
 
 export const DEFAULT_ALPHA = 0.3
@@ -123,6 +124,7 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
     timing: { wallMs: performance.now() - started, cpuMs: value('cpuMs'), workers: batch.workers },
     tenants: batch.tenants(0),
     arrivalShape: checked.shape,
+    setup: setupOf(prepared, checked.error?.text, { alpha, replication }),
   })
 }
 

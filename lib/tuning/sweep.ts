@@ -8,6 +8,7 @@ import type { Policy } from '../simulator/policies.ts'
 import { prepare } from '../simulator/prepare.ts'
 import { type ArrivalShape, isRandom } from '../simulator/read-arrivals.ts'
 import { isAlpha, readOptions } from '../simulator/read-options.ts'
+import { type RunSetup, setupOf } from '../simulator/setup.ts'
 import { loadNative } from '../simulator/simulate.ts'
 import { type Fairness, fairnessOf, meanTenants, type TenantMetrics } from '../simulator/tenants.ts'
 import { OptionReader } from '../simulator/validate.ts'
@@ -84,6 +85,8 @@ export interface SweepResult {
   runs: number
   /** Parameters of generated arrivals beside their rate. */
   arrivalShape: ArrivalShape
+  /** Every assumption of the runs, as plain JSON. */
+  setup: RunSetup
   timing: {
     /** Wall time of all runs, with the start of workers. */
     sweepMs: number
@@ -185,6 +188,7 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
     eliminated,
     runs: table.runs,
     arrivalShape: checked.shape,
+    setup: setupOf(prepared, checked.error?.text, { replications }),
     timing: {
       sweepMs,
       cpuMs,

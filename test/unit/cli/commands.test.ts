@@ -24,7 +24,18 @@ describe('the command line', () => {
   after(() => rmSync(folder, { recursive: true }))
 
   it('has help with examples for every command', async () => {
-    const commands = ['tune', 'simulate', 'compare', 'convert', 'replay', 'demo', 'estimate', 'calibrate']
+    const commands = [
+      'tune',
+      'simulate',
+      'compare',
+      'convert',
+      'replay',
+      'report',
+      'trace-events',
+      'demo',
+      'estimate',
+      'calibrate',
+    ]
     const outcomes = await Promise.all(commands.map((command) => laxity(command, '--help')))
     for (const [i, { status, stdout, stderr }] of outcomes.entries()) {
       assert.equal(status, 0)
@@ -114,6 +125,7 @@ describe('the command line', () => {
       'points',
       'best',
       'timing',
+      'setup',
     ])
     assert.deepEqual(
       [document.command, document.objective, document.knowledge, document.cluster],

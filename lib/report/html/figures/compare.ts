@@ -1,0 +1,104 @@
+import type { CompareDocument } from '../../result/schema.ts'
+import type { DataTable, DotFigure, LineFigure } from '../figure.ts'
+import { plain, share, time } from './alpha.ts'
+
+type Row = CompareDocument['rows'][number]
+
+/** Rows that differ in their policy only. */
+export interface Setting {
+  name: string
+  rows: Row[]
+}
+
+export function settings({ rows }: CompareDocument): Setting[] {
+  const found = new Map<string, Row[]>()
+  for (const row of rows) {
+    const name = `${row.workload}, ${row.cluster}, load ${row.load}, ${row.knowledge}, ${row.feedback}`
+    const own = found.get(name)
+    if (own === undefined) found.set(name, [row])
+    else own.push(row)
+  }
+  return [...found].map(([name, own]) => ({ name, rows: own }))
+}
+
+/** The SLO scale that 95 % of the workflows need, by setting and policy. */
+export function requiredFigure(groups: readonly Setting[], id: string): DotFigure | undefined {
+  const rows = groups.flatMap(({ name, rows: own }) =>
+    own.flatMap(({ policy, req95 }) =>
+      typeof req95 === 'number' ? [{ name: policy, group: name, x: req95 }] : [],
+    ),
+  )
+  if (rows.length === 0) return undefined
+  return {
+    kind: 'dot',
+    id,
+    title: 'SLO scale that 95 % of the workflows need',
+    caption: 'Req95: the ceil(0.95 n)-th smallest latency over base. Further left is better.',
+    x: { label: 'Req95', unit: 'number', zero: true },
+    rows,
+  }
+}
+
+export function settingAttainment({ name, rows }: Setting, id: string): LineFigure | undefined {
+  const series = rows.flatMap(({ policy, attainment }) =>
+    attainment === undefined
+      ? []
+      : [{ name: policy, x: attainment.map(([scale]) => scale), y: attainment.map(([, met]) => met) }],
+  )
+  if (series.length === 0) return undefined
+  return {
+    kind: 'line',
+    id,
+    title: `SLO attainment by policy: ${name}`,
+    caption: 'Share of all workflows that finish within the SLO scale times their base time.',
+    x: { label: 'SLO scale', unit: 'number' },
+    y: { label: 'Workflows within it', unit: 'share', zero: true },
+    series,
+    hasPoints: true,
+  }
+}
+
+export function compareTable({ rows }: CompareDocument): DataTable {
+  const settings = (
+    [
+      ['Workload', (row) => row.workload],
+      ['Cluster', (row) => row.cluster],
+      ['Load', (row) => String(row.load)],
+      ['Knowledge', (row) => row.knowledge],
+      ['Feedback', (row) => row.feedback],
+    ] as [string, (row: Row) => string][]
+  ).filter(([, of]) => new Set(rows.map(of)).size > 1)
+  const plan = (at: 'p50' | 'p99') => (row: Row) =>
+    typeof row.planUs?.[at] === 'number' ? time(row.planUs[at] / 1000) : ABSENT
+  const metrics = (
+    [
+      ['Req95', (row) => number(row.req95, plain)],
+      ['Req99', (row) => number(row.req99, plain)],
+      ['Mean', (row) => number(row.meanMs, time)],
+      ['P95', (row) => number(row.p95Ms, time)],
+      ['P99', (row) => number(row.p99Ms, time)],
+      ['Workflows/s', (row) => number(row.throughputPerS, plain)],
+      ['Plan P50', plan('p50')],
+      ['Plan P99', plan('p99')],
+    ] as [string, (row: Row) => string][]
+  ).filter(([, of]) => rows.some((row) => of(row) !== ABSENT))
+  const columns: [string, (row: Row) => string][] = [['Policy', (row) => row.policy], ...settings, ...metrics]
+  return {
+    head: columns.map(([name]) => name),
+    rows: rows.map((row) => columns.map(([, of]) => of(row))),
+  }
+}
+
+const ABSENT = '–'
+
+/** null is infinite; what a row does not hold is a dash. */
+function number(value: number | null | undefined, write: (value: number | null) => string): string {
+  return value === undefined ? ABSENT : write(value)
+}
+
+export function attainmentRows({ series }: LineFigure): DataTable {
+  return {
+    head: ['SLO scale', ...series.map(({ name }) => name)],
+    rows: series[0]!.x.map((scale, k) => [String(scale), ...series.map(({ y }) => share(y[k]))]),
+  }
+}
