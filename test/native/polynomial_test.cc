@@ -20,7 +20,8 @@ LatencyModel make(const LatencyPolynomial& terms) {
   return m;
 }
 
-const LatencyPolynomial kTerms{{{1, 18.1, 0.102, 7.1e-6}}, {{1, 19.9, 0.0385, 0.000627}, {95, 7.2, 0.158, 0.00058}}};
+const LatencyPolynomial kTerms{{{1, 18.1, 0.102, 7.1e-6}},
+                               {{1, 19.9, 0.0385, 0.000627}, {95, 7.2, 0.158, 0.00058}}};
 
 }  // namespace
 
