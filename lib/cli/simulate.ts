@@ -9,6 +9,7 @@ import { openTrace, traceFields } from './trace.ts'
 export interface SimulateFlags extends Flags {
   perWorkflow?: boolean
   mix?: boolean
+  timePlans?: boolean
   log?: string
 }
 
@@ -36,6 +37,7 @@ export async function simulateCommand(
       alpha: flags.alpha as number | undefined,
       perCall: flags.mix === true,
       log: flags.log !== undefined,
+      timePlans: flags.timePlans,
     })
   } finally {
     bar.stop()
@@ -50,7 +52,7 @@ export function simulateJson(
   flags: Pick<SimulateFlags, 'perWorkflow' | 'mix'>,
 ): string {
   const { policy, knowledge, feedback, arrivals, trace, cluster, metrics, counts, timing } = result
-  const { cache, error, pairs } = result
+  const { cache, error, pairs, remaining } = result
   const document = {
     command: 'simulate',
     policy,
@@ -66,6 +68,7 @@ export function simulateJson(
     ...(cache && { cache }),
     ...(pairs && { pairs }),
     ...(error !== undefined && { error }),
+    ...(remaining !== null && { remaining }),
     ...(flags.perWorkflow && { perWorkflow: [...result.workflows()] }),
     ...(flags.mix && { mix: result.stageMix() }),
     timing,

@@ -240,12 +240,14 @@ void Scheduler::requestPlan() {
   const bool projected = keyWaiting();
   PlanInFlight& flight = pairs_->inFlight;
   flight.entries.clear();
+  // One that nothing could be leased by if it were here already is not sent for: it would be asked for again
+  // at its arrival, without end where plans take no time.
   for (const PlanEntry& e : pairs_->plan(now_, projected)) {
     const std::uint32_t prefill = pairs_->prefillInstance(e.prefill);
+    flight.pending |= prefillOpen(prefill) && hasPrefillCredit(prefill, graph_.call(e.call));
     flight.entries.push_back({graph_.ref(e.call), graph_.call(e.call).epoch, prefill,
                               pairs_->decodeInstance(e.decode), pairs_->leasesGiven[prefill]});
   }
-  flight.pending = true;
 }
 
 /// Entries whose call is gone, whose p got another lease meanwhile or has no credit, or whose d cannot take
