@@ -323,6 +323,7 @@ export type Reserve = 'early' | 'late'
 export type Staging = 'none' | 'unlimited'
 export type DecodeAdmission = 'scheduler' | 'engine'
 export type Links = 'contended' | 'free'
+export type Planning = 'sync' | 'async' | 'async-paper'
 export type SloBase = 'template' | 'exclusive' | 'horizon'
 
 /** `native/cluster/pair_options.h`, same names, same meaning. */
@@ -335,6 +336,8 @@ export interface PairOptions {
   lateDecode: boolean
   /** 0 to 1. */
   overlap: number
+  /** Default `sync`. */
+  planning?: Planning
 }
 
 /** `native/simulator/prediction_error.h`, same names, same meaning. */
@@ -371,6 +374,12 @@ export interface NativeRun extends NativePolicy {
   rateStep?: RateStep
   /** SLO scale by tenant, in place of `sloScale`. */
   tenantScales?: readonly number[]
+  /** Asynchronous planning: ms from the decide that makes a plan to its arrival. */
+  planLatencyMs?: number
+  /** Measure the thread CPU time of plans. */
+  timePlans?: boolean
+  /** Declared with every call: its true remaining time, times exp(sigma z). */
+  remaining?: { sigma: number; seed: number }
 }
 
 export interface NativeOutputs {
@@ -422,7 +431,11 @@ export interface NativeResult {
   decodeUtilisation: number
   /** Prefill-decode: largest share of a decode instance's KV in use. */
   decodeKvPeak: number
-  /** Quantiles of the thread CPU time of a plan, where the core measures it. */
+  /** Where the policy plans: how many plans, and calls that waited, summed over them. */
+  plans?: number
+  plannedCalls?: number
+  /** Thread CPU time of a plan with its keys and leases, with `timePlans`. */
+  planMeanUs?: number
   planP50Us?: number
   planP99Us?: number
   /** Evictions that an engine dealt with on its own (feedback `lease`); `evictions` are those the scheduler saw. */

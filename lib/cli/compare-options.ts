@@ -18,6 +18,15 @@ export function addCompareFlags(command: Command, numeric: (text: string) => unk
   several('--reserve <when>', 'room for decode at the lease or later: early, late (default: early)')
   several('--decode-admission <who>', 'who gives it: scheduler, engine (default: scheduler)')
   several('--staging <kind>', 'where KV waits for that room: none, unlimited (default: none)')
+  several('--planning <kind>', 'policies that plan: sync, async, async-paper (default: sync)')
+  several(
+    '--plan-latency-ms <n>',
+    'with async: from the decide that makes a plan to its arrival (default: 0)',
+  )
+  several(
+    '--remaining <kind>',
+    'order ratio: the time after each call is declared: none, exact, or sigma of a lognormal error (default: none)',
+  )
   several('--context <preset>', 'what prompts hold: new, full (default: the workload’s own)')
   return command
     .option('--paper', 'as the HexAGenT paper simulates: links free, staging unlimited')

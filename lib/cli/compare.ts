@@ -19,6 +19,9 @@ export interface CompareFlags extends Record<(typeof COMMON)[number], unknown> {
   reserve?: string[]
   decodeAdmission?: string[]
   staging?: string[]
+  planning?: string[]
+  planLatencyMs?: string[]
+  remaining?: string[]
   context?: string[]
   paper?: boolean
   parameter?: Record<string, unknown>
@@ -43,6 +46,9 @@ const SAME = [
   'reserve',
   'decodeAdmission',
   'staging',
+  'planning',
+  'planLatencyMs',
+  'remaining',
   'context',
   'paper',
   'workers',

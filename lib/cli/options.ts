@@ -49,6 +49,9 @@ export interface Flags extends TraceFlags {
   backfill?: boolean
   lateDecode?: boolean
   overlap?: unknown
+  planning?: string
+  planLatencyMs?: unknown
+  remaining?: unknown
 }
 
 /** The flags that tune and simulate share. Values are checked by the API, all at once. */
@@ -136,6 +139,16 @@ export function addRunFlags(command: Command): Command {
       'prefill-decode: KV moved when the prefill ends, 0 to 1 (default: 0)',
       numeric,
     )
+    .option(
+      '--planning <kind>',
+      'prefill-decode, policies that plan: sync, async or async-paper (default: sync)',
+    )
+    .option('--plan-latency-ms <n>', 'with async: from the decide that makes a plan to its arrival', numeric)
+    .option(
+      '--remaining <kind>',
+      'order ratio: the time after each call is declared: exact, or sigma of a lognormal error',
+      numeric,
+    )
     .addOption(new Option('--json', 'one JSON document on standard output'))
     .option('--cv <n>', 'with --arrivals gamma: coefficient of variation of the gaps (default: 2)', numeric)
     .option('--burst-size <n>', 'with --arrivals bursts: mean workflows per burst (default: 20)', numeric)
@@ -199,6 +212,9 @@ const SHARED = [
   'backfill',
   'lateDecode',
   'overlap',
+  'planning',
+  'planLatencyMs',
+  'remaining',
 ] as const satisfies readonly (keyof RunOptions & keyof Flags)[]
 
 /** The shared flags as options of the API, without trace and cluster. The API checks the types it is given. */

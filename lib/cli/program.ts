@@ -69,6 +69,7 @@ export function createProgram(context: Context): Command {
     .option('--alpha <n>', 'dispatch weight from 0 to 1 (default: 0.3)', numeric)
     .option('--per-workflow', 'a row for every workflow')
     .option('--mix', 'which stages each instance served')
+    .option('--time-plans', 'measure the thread CPU time of plans')
     .option('--per-call', 'with --json: what happened to every call, for `laxity report`')
     .option('--report <file>', REPORT_HELP)
     .option('--log <file>', 'write the event log, for `laxity replay`')

@@ -11,6 +11,7 @@ import { openTrace, traceFields } from './trace.ts'
 export interface SimulateFlags extends Flags {
   perWorkflow?: boolean
   mix?: boolean
+  timePlans?: boolean
   log?: string
   perCall?: boolean
   report?: string
@@ -44,6 +45,7 @@ export async function simulateCommand(
       alpha: flags.alpha as number | undefined,
       perCall: flags.mix === true || flags.perCall === true || flags.report !== undefined,
       log: flags.log !== undefined,
+      timePlans: flags.timePlans,
     })
   } finally {
     bar.stop()
@@ -66,7 +68,7 @@ export function simulateDocument(
   flags: Pick<SimulateFlags, 'perWorkflow' | 'mix' | 'perCall'>,
 ): object {
   const { policy, knowledge, feedback, arrivals, trace, cluster, metrics, counts, timing } = result
-  const { cache, error, pairs } = result
+  const { cache, error, pairs, remaining } = result
   return {
     command: 'simulate',
     policy,
@@ -82,6 +84,7 @@ export function simulateDocument(
     ...(cache && { cache }),
     ...(pairs && { pairs }),
     ...(error !== undefined && { error }),
+    ...(remaining !== null && { remaining }),
     ...(flags.perWorkflow && { perWorkflow: [...result.workflows()] }),
     ...(flags.mix && { mix: result.stageMix() }),
     timing,

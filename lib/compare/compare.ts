@@ -9,7 +9,7 @@ import { readOptions } from '../simulator/read-options.ts'
 import { loadNative } from '../simulator/simulate.ts'
 import { OptionReader } from '../simulator/validate.ts'
 import type { TraceTable } from '../traces/table.ts'
-import { onlyOnce, readSites, type Setting, type Site, settingsOf } from './grid.ts'
+import { inForce, onlyOnce, readSites, type Setting, type Site, settingsOf } from './grid.ts'
 import { inLanes } from './lanes.ts'
 import { type CheckedCompare, COMPARE_KEYS, type CompareOptions, readCompare } from './options.ts'
 import { type NamedPolicy, policyOption } from './policies.ts'
@@ -209,12 +209,17 @@ class Comparison {
     })
   }
 
-  #prepared(setting: Setting, { name }: NamedPolicy, seed: number, rate: number) {
+  #prepared(setting: Setting, { name, policy }: NamedPolicy, seed: number, rate: number) {
     const { site, knowledge, feedback, pairs } = setting
+    const { planning, remaining } = inForce(setting, policy)
     const { cluster, workload } = site
     return this.#prepare({
       ...this.#checked.common,
       ...pairs,
+      planning: planning?.planning,
+      planLatencyMs: planning?.latencyMs,
+      remaining,
+      timePlans: planning !== undefined,
       trace: () => this.#table(workload, this.#checked.workflows, seed),
       cluster: cluster.given,
       model: cluster.model,

@@ -20,6 +20,9 @@ const PLAIN = [
   'reserve',
   'decodeAdmission',
   'staging',
+  'planning',
+  'planLatencyMs',
+  'remaining',
   'error',
   'seeds',
   'workflows',
@@ -31,6 +34,8 @@ const PLAIN = [
   'prefillUtilisation',
   'decodeUtilisation',
   'kvPeak',
+  'plans',
+  'plannedCalls',
 ] as const satisfies readonly (keyof CompareRow)[]
 
 /** One line per row under a line of names; without the attainment curve and the single seeds. Nothing for what is not there. */
@@ -40,6 +45,7 @@ export function compareCsv(rows: readonly CompareRow[]): string {
 
 function flat(row: CompareRow): Record<string, unknown> {
   const record: Record<string, unknown> = Object.fromEntries(PLAIN.map((name) => [name, row[name]]))
+  record.planUsMean = row.planUs.mean
   record.planUsP50 = row.planUs.p50
   record.planUsP99 = row.planUs.p99
   record.versus = row.versusFirst?.policy

@@ -2,10 +2,11 @@ import type { ClusterConfig } from '../cluster/config.ts'
 import { loadCluster } from '../cluster/load.ts'
 import type { ResolvedCluster } from '../cluster/resolve.ts'
 import type { Feedback, Knowledge } from '../native.ts'
+import { plans, usesRemaining } from '../simulator/policies.ts'
 import { kindOf } from '../simulator/prepare.ts'
 import type { ClusterKind, Registry } from '../simulator/read-policy.ts'
 import type { OptionReader } from '../simulator/validate.ts'
-import { type CheckedCompare, checkUnified, type PairSetting } from './options.ts'
+import { type CheckedCompare, checkUnified, type PairSetting, type PlanSetting } from './options.ts'
 import { DEFAULT_POLICIES, type NamedPolicy, namedPolicy } from './policies.ts'
 import { findWorkload, type Workload } from './workload.ts'
 
@@ -32,6 +33,10 @@ export interface Setting {
   feedback: Feedback
   /** Undefined on unified clusters. */
   pairs: PairSetting | undefined
+  /** Only policies that plan take notice. */
+  planning: PlanSetting
+  /** Sigma, 0 = exact; undefined = nothing is declared. Only orders that use it take notice. */
+  remaining: number | undefined
 }
 
 /** Every cluster with every model, workload and context. Problems are left in the reader, each once. */
@@ -62,6 +67,13 @@ export async function readSites(
     policies.set(kind, own)
   }
 
+  const all = [...policies.values()].flat().map(({ policy }) => policy)
+  if (all.length > 0 && checked.plannings.some(({ planning }) => planning !== 'sync') && !all.some(plans))
+    reader.add('`planning`: none of the policies plans', 'planning')
+  const declared = checked.remaining.some((sigma) => sigma !== undefined)
+  if (all.length > 0 && declared && !all.some(usesRemaining))
+    reader.add('`remaining`: none of the policies has an order that uses it', 'remaining')
+
   const workloads: Workload[] = []
   for (const given of checked.workloads) {
     for (const context of checked.contexts) {
@@ -80,11 +92,34 @@ export function settingsOf(sites: readonly Site[], checked: CheckedCompare): Set
     return checked.loads.flatMap((load) =>
       checked.knowledge.flatMap((knowledge) =>
         checked.feedback.flatMap((feedback) =>
-          pairs.map((pairs) => ({ site, load, knowledge, feedback, pairs })),
+          pairs.flatMap((pairs) =>
+            checked.plannings.flatMap((planning) =>
+              checked.remaining.map((remaining) => ({
+                site,
+                load,
+                knowledge,
+                feedback,
+                pairs,
+                planning,
+                remaining,
+              })),
+            ),
+          ),
         ),
       ),
     )
   })
+}
+
+/** What of a setting a policy takes notice of. */
+export function inForce(
+  { pairs, planning, remaining }: Setting,
+  policy: NamedPolicy['policy'],
+): { planning: PlanSetting | undefined; remaining: number | undefined } {
+  return {
+    planning: pairs !== undefined && plans(policy) ? planning : undefined,
+    remaining: usesRemaining(policy) ? remaining : undefined,
+  }
 }
 
 /** Runs a step and keeps its problems; what another combination had already is not reported again. */

@@ -1,9 +1,16 @@
 import type { ClusterConfig } from '../cluster/config.ts'
-import type { Feedback, Knowledge, NativeAddon, PairOptions, SloBase } from '../native.ts'
+import type { Feedback, Knowledge, NativeAddon, PairOptions, Planning, SloBase } from '../native.ts'
 import type { Progress, RunOptions } from '../simulator/options.ts'
 import { isTable } from '../simulator/prepare.ts'
 import { FEEDBACK, KNOWLEDGE, readOptions } from '../simulator/read-options.ts'
 import { addReserveProblem, DECODE_ADMISSIONS, LINKS, RESERVES, STAGINGS } from '../simulator/read-pairs.ts'
+import {
+  addLatencyProblem,
+  isPlanLatency,
+  PLAN_LATENCY,
+  PLANNINGS,
+  readRemaining,
+} from '../simulator/read-planning.ts'
 import { OptionReader } from '../simulator/validate.ts'
 import { CONTEXT_PRESETS, type ContextPreset } from '../traces/context.ts'
 import type { TraceTable } from '../traces/table.ts'
@@ -41,6 +48,12 @@ export interface CompareOptions {
   reserve?: OneOrMore<PairOptions['reserve']> | string | undefined
   decodeAdmission?: OneOrMore<PairOptions['decodeAdmission']> | string | undefined
   staging?: OneOrMore<PairOptions['staging']> | string | undefined
+  /** How plans arrive, as for `simulate`; policies that do not plan take no notice. */
+  planning?: OneOrMore<Planning> | string | undefined
+  /** With asynchronous `planning`; default 0. */
+  planLatencyMs?: OneOrMore<number> | string | undefined
+  /** As for `simulate`, or `none` (default); policies whose order does not use it take no notice. */
+  remaining?: OneOrMore<'none' | 'exact' | number> | string | undefined
   /** What prompts hold: `new` tokens, or the `full` context. Default: `new` of generated agents, as recorded of a trace. */
   context?: OneOrMore<ContextPreset> | string | undefined
   /** The HexAGenT paper's simulator: `links` free, `staging` unlimited. */
@@ -83,6 +96,8 @@ const PAIRED = [
   'lateDecode',
   'overlap',
   'paper',
+  'planning',
+  'planLatencyMs',
 ]
 
 export const COMPARE_KEYS: readonly string[] = [
@@ -101,6 +116,9 @@ export const COMPARE_KEYS: readonly string[] = [
     'reserve',
     'decodeAdmission',
     'staging',
+    'planning',
+    'planLatencyMs',
+    'remaining',
     'context',
     'paper',
     'workers',
@@ -130,6 +148,9 @@ export interface CheckedCompare {
   knowledge: readonly Knowledge[]
   feedback: readonly Feedback[]
   pairs: readonly PairSetting[]
+  plannings: readonly PlanSetting[]
+  /** Sigma, 0 = exact; undefined = nothing is declared. */
+  remaining: readonly (number | undefined)[]
   contexts: readonly (ContextPreset | undefined)[]
   common: Pick<CompareOptions, (typeof COMMON)[number]>
   workers: number | undefined
@@ -144,6 +165,13 @@ export interface PairSetting {
   decodeAdmission: PairOptions['decodeAdmission']
   /** Undefined with staging `unlimited`, where it has no meaning. */
   reserve: PairOptions['reserve'] | undefined
+}
+
+/** How plans arrive, in one group of rows. */
+export interface PlanSetting {
+  planning: Planning
+  /** Undefined with `sync`, where it has no meaning. */
+  latencyMs: number | undefined
 }
 
 /** Problems are left in the reader. */
@@ -166,6 +194,12 @@ export function readCompare(reader: OptionReader, native: NativeAddon): CheckedC
     knowledge: choices(reader, 'knowledge', KNOWLEDGE, 'online'),
     feedback: choices(reader, 'feedback', FEEDBACK, 'boundary'),
     pairs: readPairSettings(reader),
+    plannings: readPlanSettings(reader),
+    remaining: unique(
+      list(reader, 'remaining', ['none']).map((value) =>
+        value === 'none' ? undefined : readRemaining(reader, value),
+      ),
+    ),
     contexts: reader.given('context') ? choices(reader, 'context', CONTEXT_PRESETS, 'new') : [undefined],
     common: readCommon(reader, native),
     workers: reader.whole('workers', undefined, 0, MOST_WORKERS),
@@ -203,6 +237,22 @@ function readPairSettings(reader: OptionReader): PairSetting[] {
   )
 }
 
+function readPlanSettings(reader: OptionReader): PlanSetting[] {
+  const plannings = choices(reader, 'planning', PLANNINGS, 'sync')
+  const latencies = checked(
+    reader,
+    'planLatencyMs',
+    list(reader, 'planLatencyMs', [0]),
+    isPlanLatency,
+    PLAN_LATENCY,
+  ) as number[]
+  if (reader.given('planLatencyMs') && !plannings.some((planning) => planning !== 'sync'))
+    addLatencyProblem(reader)
+  return plannings.flatMap((planning) =>
+    (planning === 'sync' ? [undefined] : latencies).map((latencyMs) => ({ planning, latencyMs })),
+  )
+}
+
 function readCommon(reader: OptionReader, native: NativeAddon): CheckedCompare['common'] {
   const common = Object.fromEntries(COMMON.map((name) => [name, reader.raw(name)]))
   const own = new OptionReader(common, COMMON)
@@ -218,14 +268,14 @@ function readCommon(reader: OptionReader, native: NativeAddon): CheckedCompare['
 function readLoads(reader: OptionReader): number[] {
   const what = `a positive number up to ${MOST_LOAD}`
   const isLoad = (value: unknown) => typeof value === 'number' && value > 0 && value <= MOST_LOAD
-  const given = reader.raw('load')
-  const numbers = (value: unknown): unknown => {
-    if (typeof value !== 'string') return value
-    const parts = value.split(',').map((part) => part.trim())
-    return parts.every((part) => /^\d+(\.\d+)?$/.test(part)) ? parts.map(Number) : value
-  }
-  const values = given === undefined ? [DEFAULT_LOAD] : [given].flat().flatMap(numbers)
-  return checked(reader, 'load', values, isLoad, what) as number[]
+  return checked(reader, 'load', list(reader, 'load', [DEFAULT_LOAD]), isLoad, what) as number[]
+}
+
+/** Numbers and names, as they are or as text with commas between; numbers in text become numbers. */
+function list(reader: OptionReader, name: string, fallback: readonly unknown[]): unknown[] {
+  const given = reader.raw(name)
+  const parts = given === undefined ? [...fallback] : [given].flat().flatMap(split)
+  return parts.map((part) => (typeof part === 'string' && /^\d+(\.\d+)?$/.test(part) ? Number(part) : part))
 }
 
 function choices<T extends string>(

@@ -1,10 +1,11 @@
-import type { Feedback, Knowledge, NativeAddon, PairOptions, SloBase } from '../native.ts'
+import type { Feedback, Knowledge, NativeAddon, PairOptions, Planning, SloBase } from '../native.ts'
 import type { BatchResult } from '../simulator/batch.ts'
 import type { Column } from '../simulator/chunk.ts'
 import type { Policy } from '../simulator/policies.ts'
+import { remainingText } from '../simulator/read-planning.ts'
 import type { ContextPreset } from '../traces/context.ts'
 import { mean } from '../tuning/choose.ts'
-import type { Setting, Site } from './grid.ts'
+import { inForce, type Setting, type Site } from './grid.ts'
 import { pairedRatio, type Ratio } from './intervals.ts'
 import type { NamedPolicy } from './policies.ts'
 
@@ -44,6 +45,11 @@ export interface CompareRow extends Record<Compared, number> {
   reserve: PairOptions['reserve'] | null
   decodeAdmission: PairOptions['decodeAdmission'] | null
   staging: PairOptions['staging'] | null
+  /** Null where the policy does not plan; the latency also where plans are never late. */
+  planning: Planning | null
+  planLatencyMs: number | null
+  /** What is declared of the time after a call: `exact` or sigma of its error; null = nothing, or the order does not use it. */
+  remaining: string | null
   /** The prediction errors as text. */
   error: string | null
   seeds: number
@@ -62,7 +68,10 @@ export interface CompareRow extends Record<Compared, number> {
   /** Largest of all seeds. */
   kvPeak: number | null
   /** Thread CPU time of a plan, mean over the seeds of its quantiles; null where it was not measured. */
-  planUs: { p50: number | null; p99: number | null }
+  planUs: { mean: number | null; p50: number | null; p99: number | null }
+  /** Per seed: plans, and calls that waited, summed over them. Null where the policy does not plan. */
+  plans: number | null
+  plannedCalls: number | null
   /** Against the first policy of the setting: geometric mean ratio and its interval. Null for the first one itself. */
   versusFirst: ({ policy: string } & Record<Compared, Ratio | null>) | null
   perSeed: SeedRow[]
@@ -160,13 +169,10 @@ export function siteLabels({ cluster, workload }: Site, context: ContextPreset |
   }
 }
 
-function labels(
-  { site, load, knowledge, feedback, pairs }: Setting,
-  named: NamedPolicy,
-  ratePerS: number,
-  run: Run,
-) {
+function labels(setting: Setting, named: NamedPolicy, ratePerS: number, run: Run) {
+  const { site, load, knowledge, feedback, pairs } = setting
   const { order, placement, binding } = named.policy
+  const { planning, remaining } = inForce(setting, named.policy)
   return {
     policy: named.name,
     order,
@@ -182,6 +188,9 @@ function labels(
     reserve: pairs?.reserve ?? null,
     decodeAdmission: pairs?.decodeAdmission ?? null,
     staging: pairs?.staging ?? null,
+    planning: planning?.planning ?? null,
+    planLatencyMs: planning?.latencyMs ?? null,
+    remaining: remainingText(remaining),
     error: run.error ?? null,
   }
 }
@@ -209,7 +218,9 @@ function use({ pairs }: Setting, runs: readonly Run[]) {
     prefillUtilisation: pairs ? average('prefillUtilisation') : null,
     decodeUtilisation: pairs ? average('decodeUtilisation') : null,
     kvPeak: pairs ? Math.max(...values('decodeKvPeak')) : null,
-    planUs: { p50: average('planP50Us'), p99: average('planP99Us') },
+    planUs: { mean: average('planMeanUs'), p50: average('planP50Us'), p99: average('planP99Us') },
+    plans: average('plans'),
+    plannedCalls: average('plannedCalls'),
   }
 }
 

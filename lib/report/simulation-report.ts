@@ -1,4 +1,4 @@
-import type { SimulationResult } from '../simulator/result.ts'
+import type { PlanUse, SimulationResult } from '../simulator/result.ts'
 import { policyLine, traceName } from './sweep-report.ts'
 import { table } from './table.ts'
 import { tenantTable } from './tenant-table.ts'
@@ -20,7 +20,8 @@ export function simulationReport(
 function heading(result: SimulationResult): string {
   const { trace, cluster } = result
   const size = `${count(trace.workflows)} workflows, ${count(trace.calls)} calls`
-  return `${traceName(trace)}: ${size}, on ${cluster.name}\n${policyLine(result)}`
+  const declared = result.remaining === null ? '' : `, remaining ${result.remaining}`
+  return `${traceName(trace)}: ${size}, on ${cluster.name}\n${policyLine(result)}${declared}`
 }
 
 function metricTable({ metrics, counts, cache, pairs }: SimulationResult): string {
@@ -46,8 +47,19 @@ function metricTable({ metrics, counts, cache, pairs }: SimulationResult): strin
     rows.push(['prefill busy', percent(pairs.prefillUtilisation)])
     rows.push(['decode busy', percent(pairs.decodeUtilisation)])
     rows.push(['decode KV, peak', percent(pairs.decodeKvPeak)])
+    if (pairs.planning !== undefined) rows.push(...planRows(pairs.planning))
   }
   return table(['metric', 'value'], rows)
+}
+
+function planRows({ planning, latencyMs, plans, plannedCalls, planUs }: PlanUse): string[][] {
+  const late = planning === 'sync' ? '' : `, ${planning}, after ${duration(latencyMs)}`
+  const rows = [['plans', `${count(plans)}${late}`]]
+  if (plans > 0) rows.push(['calls that waited, per plan', significant(plannedCalls / plans)])
+  if (planUs === undefined) return rows
+  rows.push(['plan, mean', duration(planUs.mean / 1000)])
+  rows.push(['plan, P99', duration(planUs.p99 / 1000)])
+  return rows
 }
 
 function mixTable(result: SimulationResult): string {

@@ -98,6 +98,9 @@ export const COLUMNS = [
   'decodeKvPeak',
   'planP50Us',
   'planP99Us',
+  'planMeanUs',
+  'plans',
+  'plannedCalls',
 ] as const
 
 export type Column = (typeof COLUMNS)[number]

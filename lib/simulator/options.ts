@@ -1,6 +1,15 @@
 import type { ClusterConfig } from '../cluster/config.ts'
 import type { EngineMode } from '../cluster/modes.ts'
-import type { Arrivals, Binding, Feedback, Knowledge, PairOptions, RateStep, SloBase } from '../native.ts'
+import type {
+  Arrivals,
+  Binding,
+  Feedback,
+  Knowledge,
+  PairOptions,
+  Planning,
+  RateStep,
+  SloBase,
+} from '../native.ts'
 import type { PlacementFunction } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { Policy } from './policies.ts'
@@ -133,6 +142,19 @@ export interface RunOptions {
   lateDecode?: boolean | undefined
   /** Prefill-decode: share of the KV that has moved when the prefill ends, 0 (default) to 1. */
   overlap?: number | undefined
+  /**
+   * Policies that plan (placement `earliest-finish`, at-credit): plans are ready in the decide that makes them (`sync`,
+   * default) or `planLatencyMs` later. Until then lookahead leases keep prefill instances busy (`async`), or each idle
+   * one takes the first call by workflow-FCFS (`async-paper`, HexAGenT's own fallback).
+   */
+  planning?: Planning | undefined
+  /** With asynchronous `planning`: how late a plan is, 0 (default) to 10⁹ ms. */
+  planLatencyMs?: number | undefined
+  /**
+   * What callers declare with every call of the standalone time that follows it (order `ratio`): `exact`, or the sigma
+   * (0 to 10) of a lognormal factor on it. Sets the parameter `hintWeight` to 1 unless it is given. Default: nothing.
+   */
+  remaining?: 'exact' | number | undefined
 }
 
 export interface SimulateOptions extends RunOptions {
@@ -144,6 +166,8 @@ export interface SimulateOptions extends RunOptions {
   perCall?: boolean | undefined
   /** Record the event log. */
   log?: boolean | undefined
+  /** Measure the thread CPU time of plans; default false. No other number depends on it. */
+  timePlans?: boolean | undefined
 }
 
 const RUN_KEYS = [
@@ -194,11 +218,14 @@ const RUN_KEYS = [
   'backfill',
   'lateDecode',
   'overlap',
+  'planning',
+  'planLatencyMs',
+  'remaining',
 ] as const satisfies readonly (keyof RunOptions)[]
 
 export const SIMULATE_KEYS: readonly string[] = [
   ...RUN_KEYS,
-  ...(['alpha', 'replication', 'perCall', 'log'] satisfies (keyof SimulateOptions)[]),
+  ...(['alpha', 'replication', 'perCall', 'log', 'timePlans'] satisfies (keyof SimulateOptions)[]),
 ]
 
 export { RUN_KEYS }

@@ -32,6 +32,20 @@ export const PAIR_POLICY_PRESETS: Readonly<Record<string, Policy>> = { hexagent:
 /** What a run does that names no policy. */
 export const DEFAULT_POLICY = { unified: 'hexgen-flow', paired: 'hexagent' } as const
 
+/** Pair placements that plan: order and pair are chosen together, with binding `at-credit`. */
+const PLANNING = new Set(['earliest-finish'])
+
+export function plans({ placement, binding }: { placement: unknown; binding: Binding }): boolean {
+  return typeof placement === 'string' && PLANNING.has(placement) && binding === 'at-credit'
+}
+
+/** Orders that use what is declared of the time after a call. */
+const WITH_REMAINING = new Set(['ratio'])
+
+export function usesRemaining({ order }: Pick<Policy, 'order'>): boolean {
+  return WITH_REMAINING.has(order)
+}
+
 /** Placements that choose among instances with credit, so that the call must wait in one shared queue. */
 const SHARED_QUEUE = new Set(['global-queue', 'earliest-finish'])
 

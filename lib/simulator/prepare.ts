@@ -5,13 +5,14 @@ import { type EngineMode, modeFields } from '../cluster/modes.ts'
 import type { LatencyOverrides } from '../cluster/overrides.ts'
 import { isPaired, type ResolvedCluster } from '../cluster/resolve.ts'
 import { LaxityError } from '../errors.ts'
-import type { NativeAddon, NativeCluster, NativeRun } from '../native.ts'
+import type { NativeAddon, NativeCluster, NativeRun, PairOptions } from '../native.ts'
 import { guardPlacement } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
 import type { RunOptions } from './options.ts'
 import { addStepProblem } from './read-arrivals.ts'
 import { type CheckedOptions, NOT_COMPAT } from './read-options.ts'
 import { checkPairOptions } from './read-pairs.ts'
+import { checkPlanning, nativePlanning } from './read-planning.ts'
 import { type CheckedPolicy, type ClusterKind, readPolicy } from './read-policy.ts'
 import { assignTenants } from './read-tenants.ts'
 import { abortedError } from './status.ts'
@@ -45,7 +46,10 @@ export async function prepare(
   const cluster = await readCluster(reader)
   const kind = kindOf(cluster)
   const policy = readPolicy(reader, native, kind, checked.compat)
-  if (kind !== 'unknown') checkPairOptions(reader, checked.pairs, kind === 'paired')
+  if (kind !== 'unknown') {
+    checkPairOptions(reader, checked.pairs, kind === 'paired')
+    checkPlanning(reader, checked.planning, policy.policy, checked.compat)
+  }
   const source = readSource(reader)
   problems.throwIfAny()
   if (checked.signal?.aborted) throw abortedError(checked.signal)
@@ -191,7 +195,10 @@ function completeRun(
     lookahead: checked.lookahead,
     knowledge,
     template: checked.template,
-    parameters: checked.parameters,
+    parameters:
+      checked.planning.remaining === undefined
+        ? checked.parameters
+        : { hintWeight: 1, ...checked.parameters },
     arrivals,
     rate: rate ?? DEFAULT_RATE,
     seed: checked.seed,
@@ -203,9 +210,14 @@ function completeRun(
     compat: checked.compat,
     laws: checked.laws,
     ...checked.shape,
-    ...(kind === 'paired' && { pairs: checked.pairs.options }),
+    ...(kind === 'paired' && { pairs: pairsOf(checked) }),
+    ...nativePlanning(checked.planning, checked.seed),
     ...(checked.error && { error: { ...checked.error.native, seed: checked.seed } }),
   }
+}
+
+function pairsOf({ pairs, planning }: CheckedOptions): PairOptions {
+  return planning.planning === 'sync' ? pairs.options : { ...pairs.options, planning: planning.planning }
 }
 
 /** The first tier of every instance that prefills; the slower ones stay. */

@@ -7,6 +7,7 @@ import type { Progress } from './options.ts'
 import { type CheckedError, readError } from './prediction-error.ts'
 import { ARRIVALS, type ArrivalShape, readArrivalShape } from './read-arrivals.ts'
 import { type CheckedPairs, readPairOptions } from './read-pairs.ts'
+import { type CheckedPlanning, readPlanning } from './read-planning.ts'
 import { type CheckedTenants, readTenantOptions } from './read-tenants.ts'
 import type { OptionReader } from './validate.ts'
 
@@ -39,6 +40,7 @@ export interface CheckedOptions {
   prefixCache: number | undefined
   error: CheckedError | undefined
   pairs: CheckedPairs
+  planning: CheckedPlanning
 }
 
 const COMPATS = ['none', 'hexgen', 'hexgen-ticks', 'distserve', 'splitwise'] as const satisfies Compat[]
@@ -105,6 +107,7 @@ export function readOptions(reader: OptionReader, parameters: readonly string[])
     prefixCache,
     error,
     pairs: readPairOptions(reader),
+    planning: readPlanning(reader),
   }
 }
 

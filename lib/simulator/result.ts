@@ -1,6 +1,6 @@
 import type { ResolvedCluster } from '../cluster/resolve.ts'
 import { expected, LaxityError } from '../errors.ts'
-import type { Arrivals, Feedback, Knowledge, NativeCluster, NativeRun } from '../native.ts'
+import type { Arrivals, Feedback, Knowledge, NativeCluster, NativeRun, Planning } from '../native.ts'
 import { callId, type TraceTable, workflowId } from '../traces/table.ts'
 import type { Policy } from './policies.ts'
 import type { ArrivalShape } from './read-arrivals.ts'
@@ -65,6 +65,18 @@ export interface PairUse {
   decodeUtilisation: number
   /** Largest share of a decode instance's KV that was in use. */
   decodeKvPeak: number
+  /** Where the policy plans. */
+  planning?: PlanUse
+}
+
+export interface PlanUse {
+  planning: Planning
+  latencyMs: number
+  plans: number
+  /** Calls that waited, summed over the plans. */
+  plannedCalls: number
+  /** Thread CPU time of a plan with its keys and leases; with `timePlans`. */
+  planUs?: { mean: number; p50: number; p99: number }
 }
 
 export interface WorkflowRow {
@@ -142,6 +154,8 @@ export interface SimulationData {
   pairs: PairUse | undefined
   /** The prediction errors as text; undefined without. */
   error: string | undefined
+  /** What is declared of the time after a call: `exact`, or sigma of its error; null without. */
+  remaining: string | null
   /** [workflows] */
   latencyMs: Float64Array
   /** [workflows] */
@@ -176,6 +190,8 @@ export class SimulationResult {
   readonly pairs: PairUse | undefined
   /** The prediction errors as text; undefined without. */
   readonly error: string | undefined
+  /** What is declared of the time after a call: `exact`, or sigma of its error; null without. */
+  readonly remaining: string | null
   readonly latencyMs: Float64Array
   readonly baseMs: Float64Array
   readonly arrivalMs: Float64Array
@@ -206,6 +222,7 @@ export class SimulationResult {
     this.cache = data.cache
     this.pairs = data.pairs
     this.error = data.error
+    this.remaining = data.remaining
     this.latencyMs = data.latencyMs
     this.baseMs = data.baseMs
     this.arrivalMs = data.arrivalMs

@@ -5,8 +5,10 @@ import type { TraceTable } from '../traces/table.ts'
 import { runBatch } from './batch.ts'
 import type { Column } from './chunk.ts'
 import { SIMULATE_KEYS, type SimulateOptions } from './options.ts'
+import { plans } from './policies.ts'
 import { prepare } from './prepare.ts'
 import { isAlpha, readOptions } from './read-options.ts'
+import { type CheckedPlanning, remainingText } from './read-planning.ts'
 import { type CacheCounts, type CallColumns, SimulationResult } from './result.ts'
 import { setupOf } from './setup.ts'
 import { OptionReader } from './validate.ts'
@@ -103,9 +105,11 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
           prefillUtilisation: value('prefillUtilisation'),
           decodeUtilisation: value('decodeUtilisation'),
           decodeKvPeak: value('decodeKvPeak'),
+          ...(plans(run) && { planning: planCounts(checked.planning, value) }),
         }
       : undefined,
     error: checked.error?.text,
+    remaining: remainingText(checked.planning.remaining),
     ...columns,
     perCall: callColumns,
     log: batch.log,
@@ -126,6 +130,19 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
     arrivalShape: checked.shape,
     setup: setupOf(prepared, checked.error?.text, { alpha, replication }),
   })
+}
+
+function planCounts({ planning, latencyMs, timed }: CheckedPlanning, value: (name: Column) => number) {
+  const orNone = (name: Column) => (Number.isNaN(value(name)) ? 0 : value(name))
+  return {
+    planning,
+    latencyMs,
+    plans: orNone('plans'),
+    plannedCalls: orNone('plannedCalls'),
+    ...(timed && {
+      planUs: { mean: orNone('planMeanUs'), p50: orNone('planP50Us'), p99: orNone('planP99Us') },
+    }),
+  }
 }
 
 function cacheCounts(value: (name: Column) => number): CacheCounts {

@@ -310,14 +310,18 @@ bool readPairs(Napi::Value value, PairOptions* out) {
   static constexpr const char* kStagings[] = {"none", "unlimited"};
   static constexpr const char* kAdmissions[] = {"scheduler", "engine"};
   static constexpr const char* kLinks[] = {"contended", "free"};
+  static constexpr const char* kPlannings[] = {"sync", "async", "async-paper"};
   const Napi::Object pairs = value.As<Napi::Object>();
   int reserve = 0;
   int staging = 0;
   int admission = 0;
   int links = 0;
+  int planning = 0;
   if (!readName(pairs, "reserve", kReserves, &reserve) || !readName(pairs, "staging", kStagings, &staging) ||
       !readName(pairs, "decodeAdmission", kAdmissions, &admission) ||
-      !readName(pairs, "links", kLinks, &links) || !readNumber(pairs, "overlap", &out->overlap)) {
+      !readName(pairs, "links", kLinks, &links) ||
+      (!pairs.Get("planning").IsUndefined() && !readName(pairs, "planning", kPlannings, &planning)) ||
+      !readNumber(pairs, "overlap", &out->overlap)) {
     return false;
   }
   if (!(out->overlap >= 0 && out->overlap <= 1)) return fail(value.Env(), "`overlap` out of range");
@@ -325,6 +329,7 @@ bool readPairs(Napi::Value value, PairOptions* out) {
   out->staging = static_cast<Staging>(staging);
   out->admission = static_cast<DecodeAdmission>(admission);
   out->links = static_cast<Links>(links);
+  out->planning = static_cast<Planning>(planning);
   out->backfill = pairs.Get("backfill").ToBoolean();
   out->lateDecode = pairs.Get("lateDecode").ToBoolean();
   return true;

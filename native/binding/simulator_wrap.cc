@@ -91,6 +91,28 @@ bool readTenantScales(Napi::Object from, std::vector<double>* out) {
   return true;
 }
 
+/// Asynchronous planning, measured planning, declared remaining times; all optional.
+bool readPlanning(Napi::Object from, RunOptions* out) {
+  double latencyMs = 0;
+  if (!from.Get("planLatencyMs").IsUndefined() && !readNumber(from, "planLatencyMs", &latencyMs))
+    return false;
+  if (!(latencyMs >= 0 && latencyMs <= 1e9)) return fail(from.Env(), "`planLatencyMs` out of range");
+  out->planLatency = fromMs(latencyMs);
+  out->timePlans = from.Get("timePlans").ToBoolean();
+  const Napi::Value value = from.Get("remaining");
+  if (value.IsUndefined()) return true;
+  if (!value.IsObject()) return fail(from.Env(), "Expected an object for `remaining`");
+  double seed = 0;
+  const Napi::Object remaining = value.As<Napi::Object>();
+  if (!readNumber(remaining, "sigma", &out->remaining.sigma) || !readNumber(remaining, "seed", &seed))
+    return false;
+  if (!(out->remaining.sigma >= 0 && out->remaining.sigma <= 10 && seed >= 0 && seed <= 9007199254740991.0))
+    return fail(from.Env(), "`remaining` out of range");
+  out->remaining.on = true;
+  out->remaining.seed = static_cast<std::uint64_t>(seed);
+  return true;
+}
+
 bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out, PlacementFunction* function) {
   static constexpr const char* kArrivals[] = {"poisson", "fixed", "trace", "gamma", "bursts"};
   static constexpr const char* kBases[] = {"template", "exclusive", "horizon"};
@@ -105,7 +127,8 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out, Plac
       (from.Has("template") && !readName(from, "template", kTemplates, &stageTemplate)) ||
       !readNumber(from, "rate", &out->arrivals.rate) || !readNumber(from, "seed", &seed) ||
       !readNumber(from, "replication", &replication) || !readNumber(from, "sloScale", &out->sloScale) ||
-      !readArrivalShape(from, &out->arrivals) || !readTenantScales(from, &out->tenantScales)) {
+      !readArrivalShape(from, &out->arrivals) || !readTenantScales(from, &out->tenantScales) ||
+      !readPlanning(from, out)) {
     return false;
   }
   if (!(out->sloScale > 0 && out->sloScale <= 1e6)) return fail(from.Env(), "`sloScale` out of range");
@@ -123,7 +146,7 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out, Plac
 }
 
 Napi::Object resultObject(Napi::Env env, Status status, const RunResult& r, std::uint32_t workflows,
-                          double cpuMs) {
+                          bool timed, double cpuMs) {
   Napi::Object o = Napi::Object::New(env);
   o.Set("status", static_cast<int>(status));
   o.Set("workflows", workflows);
@@ -143,6 +166,15 @@ Napi::Object resultObject(Napi::Env env, Status status, const RunResult& r, std:
   o.Set("prefillUtilisation", r.prefillUtilisation);
   o.Set("decodeUtilisation", r.decodeUtilisation);
   o.Set("decodeKvPeak", r.decodeKvPeak);
+  if (r.plans > 0) {
+    o.Set("plans", static_cast<double>(r.plans));
+    o.Set("plannedCalls", static_cast<double>(r.plannedCalls));
+    if (timed) {
+      o.Set("planMeanUs", r.planMeanUs);
+      o.Set("planP50Us", r.planP50Us);
+      o.Set("planP99Us", r.planP99Us);
+    }
+  }
   o.Set("hiddenEvictions", static_cast<double>(r.hiddenEvictions));
   o.Set("cacheHits", static_cast<double>(r.cache.hits));
   o.Set("cacheMisses", static_cast<double>(r.cache.misses));
@@ -230,9 +262,10 @@ Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* lo
   const double before = threadCpuMs();
   running_ = true;
   const Status status = laxity::simulate(*trace_, cluster_, options, outputs, &result, &workspace_);
+  const double cpuMs = threadCpuMs() - before;
   running_ = false;
   Napi::Object object =
-      resultObject(env, status, result, trace_->columns().workflows, threadCpuMs() - before);
+      resultObject(env, status, result, trace_->columns().workflows, options.timePlans, cpuMs);
   if (function.failed()) object.Set("placementFailure", function.failure(env));
   return object;
 }

@@ -234,18 +234,20 @@ void Scheduler::leaseByPlan() {
 // arrive. At most one is in flight.
 
 void Scheduler::requestPlan() {
-  if (pairs_->waiting() == 0) return;
+  if (pairs_->waiting() == 0 || pairs_->inFlight.asked == pairs_->changes) return;
   pairs_->refresh(cluster_, [&](std::uint32_t m) { return prefillOpen(m); });
   if (pairs_->open() == 0) return;
   const bool projected = keyWaiting();
   PlanInFlight& flight = pairs_->inFlight;
   flight.entries.clear();
+  // One that nothing could be leased by if it were here already is not sent for: it would be asked for again
+  // at its arrival, without end where plans take no time.
   for (const PlanEntry& e : pairs_->plan(now_, projected)) {
     const std::uint32_t prefill = pairs_->prefillInstance(e.prefill);
+    flight.pending |= prefillOpen(prefill) && hasPrefillCredit(prefill, graph_.call(e.call));
     flight.entries.push_back({graph_.ref(e.call), graph_.call(e.call).epoch, prefill,
                               pairs_->decodeInstance(e.decode), pairs_->leasesGiven[prefill]});
   }
-  flight.pending = true;
 }
 
 /// Entries whose call is gone, whose p got another lease meanwhile or has no credit, or whose d cannot take

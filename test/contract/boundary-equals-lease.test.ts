@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { decodeRecord, RECORD_BYTES } from '../../lib/scheduler/records.ts'
+import { pairRun, pairScenario } from '../support/pairs.ts'
 import { policy, recorded, runOptions, scenario } from '../support/runs.ts'
 
 describe('contract 4: boundary equals lease at batch limit 1 and L = 0', () => {
@@ -24,6 +25,37 @@ describe('contract 4: boundary equals lease at batch limit 1 and L = 0', () => {
       assert.deepEqual(runs[0], runs[1], `seed ${seed}`)
       assert.ok(runs[0]!.decisions.length > 0)
     }
+  })
+
+  // With the steps between and the order of events: "boundary feedback equals lease feedback" of test/native/pair_simulation_test.cc.
+  it('gives the same on prefill-decode clusters whose decode instances run one sequence', () => {
+    let decided = 0
+    for (let seed = 1; seed <= 400; seed += 1) {
+      const input = pairScenario(seed, { maxSequences: 1, caching: seed % 2 === 0 })
+      input.columns.predictedTokens = input.columns.outputTokens
+      const runs = (['boundary', 'lease'] as const).map((feedback) => {
+        const calls = input.columns.stage.length
+        const outputs = {
+          latencyMs: new Float64Array(input.columns.firstCall.length - 1),
+          instance: new Uint16Array(calls),
+          decodeInstance: new Uint16Array(calls),
+          leasedMs: new Float64Array(calls),
+          firstTokenMs: new Float64Array(calls),
+          transferStartMs: new Float64Array(calls),
+          transferredMs: new Float64Array(calls),
+          decodeMs: new Float64Array(calls),
+          finishedMs: new Float64Array(calls),
+        }
+        const { pairs, ...other } = pairRun(seed, { feedback: 'lease' })
+        // Not with lateDecode: an iteration end of d may then bring a decide of its own, and with it another plan.
+        const run = { ...other, feedback, lookahead: 0, pairs: { ...pairs!, lateDecode: false } }
+        const { log } = recorded(input, run, outputs)
+        return { outputs, decisions: decisions(log.records) }
+      })
+      assert.deepEqual(runs[0], runs[1], `seed ${seed}`)
+      decided += runs[0]!.decisions.length
+    }
+    assert.ok(decided > 15_000, `only ${decided} decisions`)
   })
 
   it('differs at other limits, so that the comparison can fail', () => {

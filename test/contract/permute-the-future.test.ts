@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
-import { decodeRecord, type EventObject, RECORD_BYTES } from '../../lib/scheduler/records.ts'
-import { policy, random, recorded, runOptions, type Scenario, scenario, wrong } from '../support/runs.ts'
+import { inCommon, objects, scramble } from '../support/future.ts'
+import { pairRun, pairScenario } from '../support/pairs.ts'
+import { policy, recorded, runOptions, scenario, wrong } from '../support/runs.ts'
 
 /**
  * Two futures that look the same until some instant: true lengths and everything not yet revealed are scrambled. Up to
@@ -10,25 +11,28 @@ describe('contract 3: permute the future', () => {
   for (const knowledge of ['online', 'template', 'declared'] as const) {
     it(`changes no decision before its reveal (${knowledge})`, () => permuted(knowledge, false))
     it(`nor with prefix caches and prediction errors (${knowledge})`, () => permuted(knowledge, true))
+    it(`nor on prefill-decode clusters (${knowledge})`, () => permuted(knowledge, false, true))
+    it(`nor there with caches and errors (${knowledge})`, () => permuted(knowledge, true, true))
   }
 
-  function permuted(knowledge: 'online' | 'template' | 'declared', caching: boolean): void {
+  function permuted(knowledge: 'online' | 'template' | 'declared', caching: boolean, pairs = false): void {
     let compared = 0
     let diverged = 0
     for (let seed = 1; seed <= 150; seed += 1) {
       for (const feedback of ['boundary', 'lease'] as const) {
-        const run = runOptions({
-          ...policy(seed),
+        const own = {
           knowledge,
           feedback,
           lookahead: feedback === 'lease' ? 1 : 0,
           ...(caching && { error: wrong(seed) }),
-        })
-        const input = scenario(seed, { caching })
+        }
+        // What callers declare of the time after a call is the future itself.
+        const { remaining: _, ...paired } = pairRun(seed, own)
+        const run = pairs ? paired : runOptions({ ...policy(seed), ...own })
+        const input = pairs ? pairScenario(seed, { caching }) : scenario(seed, { caching })
         const a = objects(recorded(input, run).log.records)
         const b = objects(recorded(scramble(input, seed, knowledge === 'declared'), run).log.records)
-        let i = 0
-        while (i < a.length && i < b.length && same(a[i]!, b[i]!)) i += 1
+        const i = inCommon(a, b)
         compared += a.slice(0, i).filter((event) => event.kind === 'decision').length
         if (i === a.length && i === b.length) continue
         diverged += 1
@@ -57,50 +61,30 @@ describe('contract 3: permute the future', () => {
       const b = objects(recorded(scramble(input, seed, true), run).log.records).filter(
         (event) => event.kind !== 'reveal',
       )
-      let i = 0
-      while (i < a.length && i < b.length && same(a[i]!, b[i]!)) i += 1
+      const i = inCommon(a, b)
       seen = a[i]?.kind === 'decision' && b[i]?.kind === 'decision'
     }
     assert.ok(seen)
   })
-})
 
-function objects(records: Uint8Array): EventObject[] {
-  const view = new DataView(records.buffer, records.byteOffset, records.byteLength)
-  return Array.from(
-    { length: records.length / RECORD_BYTES },
-    (_, i) => decodeRecord(view, i * RECORD_BYTES)!,
-  )
-}
-
-function same(a: EventObject, b: EventObject): boolean {
-  return JSON.stringify(a, bigints) === JSON.stringify(b, bigints)
-}
-
-function bigints(_: string, value: unknown): unknown {
-  return typeof value === 'bigint' ? String(value) : value
-}
-
-/**
- * From a random workflow on: other true lengths, and other stages, prompts, predictions and gaps of the calls that are
- * not revealed with their workflow. So some runs differ from the start and some only near their end.
- */
-function scramble({ columns, cluster }: Scenario, seed: number, lengthsOnly: boolean): Scenario {
-  const next = random(seed + 1_000_003)
-  const changed = structuredClone(columns)
-  const from = Math.floor(next() * (columns.firstCall.length - 1))
-  for (let w = from; w + 1 < columns.firstCall.length; w += 1) {
-    const first = columns.firstCall[w]!
-    for (let row = first; row < columns.firstCall[w + 1]!; row += 1) {
-      changed.outputTokens[row] = 1 + Math.floor(next() * 60)
-      const source = columns.parentOffset[row] === columns.parentOffset[row + 1]
-      if (lengthsOnly || source) continue
-      changed.stage[row] = Math.floor(next() * 4)
-      changed.promptTokens[row] = 1 + Math.floor(next() * 400)
-      if (changed.cachedTokens) changed.cachedTokens[row] = Math.floor(next() * changed.promptTokens[row]!)
-      changed.predictedTokens![row] = 1 + Math.floor(next() * 90)
-      changed.toolGapMs![row] = Math.floor(next() * 3) * 100
+  it('is broken on prefill-decode clusters by oracle knowledge and by declared remaining times', () => {
+    const base = { order: 'ratio', placement: 'earliest-finish', binding: 'at-credit' } as const
+    for (const told of [
+      { knowledge: 'oracle' },
+      { knowledge: 'online', remaining: { sigma: 0, seed: 1 }, parameters: { hintWeight: 1 } },
+    ] as const) {
+      let seen = false
+      for (let seed = 1; seed <= 150 && !seen; seed += 1) {
+        const { remaining: _, ...other } = pairRun(seed)
+        const run = { ...other, ...base, ...told }
+        const input = pairScenario(seed)
+        const [a, b] = [input, scramble(input, seed, true)].map((one) =>
+          objects(recorded(one, run).log.records).filter((event) => event.kind !== 'reveal'),
+        )
+        const i = inCommon(a!, b!)
+        seen = a![i]?.kind === 'decision' && b![i]?.kind === 'decision'
+      }
+      assert.ok(seen, `no decision differs with ${JSON.stringify(told)}`)
     }
-  }
-  return { columns: changed, cluster }
-}
+  })
+})

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { readLog, writeLog } from '../../lib/scheduler/log.ts'
 import { replay, replayLog } from '../../lib/scheduler/replay.ts'
+import { pairRun, pairScenario } from '../support/pairs.ts'
 import { policy, recorded, runOptions, scenario, wrong } from '../support/runs.ts'
 
 describe('contract 2: a lease-mode simulation written as a log replays as a live log', () => {
@@ -14,11 +15,12 @@ describe('contract 2: a lease-mode simulation written as a log replays as a live
   after(() => rm(folder, { recursive: true }))
 
   it('holds no boundary, survives the file byte for byte, and makes every decision again', async () => {
-    for (let seed = 1; seed <= 40; seed += 1) {
+    for (let seed = 1; seed <= 80; seed += 1) {
       const caching = seed % 2 === 0
-      const error = caching ? { error: wrong(seed) } : {}
-      const run = runOptions({ ...policy(seed), feedback: 'lease', lookahead: seed % 3, ...error })
-      const { log } = recorded(scenario(seed, { caching }), run)
+      const paired = seed > 40
+      const own = { feedback: 'lease', lookahead: seed % 3, ...(caching && { error: wrong(seed) }) } as const
+      const run = paired ? pairRun(seed, own) : runOptions({ ...policy(seed), ...own })
+      const { log } = recorded((paired ? pairScenario : scenario)(seed, { caching }), run)
       const path = join(folder, `${seed}.jsonl`)
       await writeLog(path, log.header, log.records)
       const read = await readLog(path)

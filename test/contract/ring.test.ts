@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { native } from '../../lib/native.ts'
+import type { EventLog } from '../../lib/scheduler/log.ts'
 import { replay } from '../../lib/scheduler/replay.ts'
+import { objects } from '../support/future.ts'
+import { pairRun, pairScenario } from '../support/pairs.ts'
 import { policy, recorded, runOptions, scenario, wrong } from '../support/runs.ts'
 
 describe('contract 1: one list of events, through the C++ driver and through the JavaScript ring', () => {
@@ -12,19 +15,27 @@ describe('contract 1: one list of events, through the C++ driver and through the
       const error = caching ? { error: wrong(seed) } : {}
       const lookahead = feedback === 'lease' ? seed % 3 : 0
       const run = runOptions({ ...policy(seed), feedback, lookahead, ...error })
-      const { log } = recorded(scenario(seed, { caching }), run)
-      const { latencies, templates } = log.header.cluster
-
-      const ring = new Uint8Array(new SharedArrayBuffer(2 * native.eventLayout.recordBytes))
-      const direct = new native.Scheduler({ ...run, latencies, templates }, ring).applyLog(log.records)
-      assert.equal(direct.firstMismatch, -1, `seed ${seed}: native replay differs`)
-
-      const throughRing = replay(log)
-      assert.equal(throughRing.firstMismatch, undefined, `seed ${seed}: the ring differs`)
-      assert.equal(throughRing.matched, direct.decisions)
-      decisions += direct.decisions
+      decisions += madeAgain(recorded(scenario(seed, { caching }), run).log, `seed ${seed}`)
     }
     assert.ok(decisions > 10_000, `only ${decisions} decisions compared`)
+  })
+
+  it('the same on prefill-decode clusters: leases to pairs, rooms on d, plans that arrive later', () => {
+    let decisions = 0
+    const seen = new Map<string, number>()
+    for (let seed = 1; seed <= 400; seed += 1) {
+      const caching = seed % 5 === 0
+      const run = pairRun(seed, caching ? { error: wrong(seed) } : {})
+      const { log } = recorded(pairScenario(seed, { caching }), run)
+      decisions += madeAgain(log, `seed ${seed}`)
+      for (const { kind, ...event } of objects(log.records)) {
+        const name = kind === 'decision' ? `decision ${event.kind}` : kind
+        seen.set(name, (seen.get(name) ?? 0) + 1)
+      }
+    }
+    assert.ok(decisions > 15_000, `only ${decisions} decisions compared`)
+    for (const kind of ['transferDone', 'planArrived', 'evicted', 'capacity'])
+      assert.ok((seen.get(kind) ?? 0) > 20, `${kind}: ${seen.get(kind)}`)
   })
 
   it('notices a decision that differs', () => {
@@ -34,6 +45,19 @@ describe('contract 1: one list of events, through the C++ driver and through the
     assert.ok(replay(log).firstMismatch !== undefined)
   })
 })
+
+/** Natively and through the ring; how many decisions. */
+function madeAgain(log: EventLog, what: string): number {
+  const { run, cluster } = log.header
+  const { latencies, templates } = cluster
+  const ring = new Uint8Array(new SharedArrayBuffer(2 * native.eventLayout.recordBytes))
+  const direct = new native.Scheduler({ ...run, latencies, templates }, ring).applyLog(log.records)
+  assert.equal(direct.firstMismatch, -1, `${what}: native replay differs`)
+  const throughRing = replay(log)
+  assert.equal(throughRing.firstMismatch, undefined, `${what}: the ring differs`)
+  assert.equal(throughRing.matched, direct.decisions)
+  return direct.decisions
+}
 
 function lastDecision(records: Uint8Array): number {
   const id = native.eventLayout.kinds.find((kind) => kind.name === 'decision')!.id

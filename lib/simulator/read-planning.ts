@@ -1,0 +1,89 @@
+import type { NativeRun, Planning } from '../native.ts'
+import { type Policy, plans, usesRemaining } from './policies.ts'
+import type { OptionReader } from './validate.ts'
+
+export const PLANNINGS = ['sync', 'async', 'async-paper'] as const
+const MOST_LATENCY_MS = 1e9
+const MOST_SIGMA = 10
+
+/** How plans arrive and what is declared of the time after a call. */
+export interface CheckedPlanning {
+  planning: Planning
+  latencyMs: number
+  /** Sigma of its error, 0 = exact; undefined = nothing is declared. */
+  remaining: number | undefined
+  timed: boolean
+}
+
+/** What depends on the policy is left to `completePlanning`; problems are left in the reader. */
+export function readPlanning(reader: OptionReader): CheckedPlanning {
+  const planning = reader.oneOf('planning', PLANNINGS, 'sync' as const)
+  const latencyMs = reader.number('planLatencyMs', 0, PLAN_LATENCY, isPlanLatency)
+  if (planning === 'sync' && latencyMs > 0) addLatencyProblem(reader)
+  return {
+    planning,
+    latencyMs,
+    remaining: readRemaining(reader, reader.raw('remaining')),
+    timed: reader.boolean('timePlans'),
+  }
+}
+
+export const PLAN_LATENCY = `a number of ms from 0 to ${MOST_LATENCY_MS}`
+
+export function isPlanLatency(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0 && value <= MOST_LATENCY_MS
+}
+
+export function addLatencyProblem(reader: OptionReader): void {
+  const message = '`planLatencyMs` needs asynchronous `planning`: a synchronous plan is never late'
+  reader.add(message, 'planLatencyMs')
+}
+
+/** `exact` or a sigma; undefined where nothing, or nonsense, is given. */
+export function readRemaining(reader: OptionReader, given: unknown): number | undefined {
+  if (given === undefined) return undefined
+  if (given === 'exact') return 0
+  if (typeof given === 'number' && given >= 0 && given <= MOST_SIGMA) return given
+  reader.wrong(`exact or a number from 0 to ${MOST_SIGMA}`, 'remaining', given)
+  return undefined
+}
+
+/** As text in its one form. */
+export function remainingText(sigma: number | undefined): string | null {
+  if (sigma === undefined) return null
+  return sigma === 0 ? 'exact' : String(sigma)
+}
+
+/** What needs a policy that has a use for it. */
+export function checkPlanning(
+  reader: OptionReader,
+  { planning, remaining }: CheckedPlanning,
+  policy: Policy,
+  compat: string,
+): void {
+  if (planning !== 'sync' && !plans(policy))
+    reader.add(
+      '`planning` needs a policy that plans: placement "earliest-finish" with binding "at-credit"',
+      'planning',
+    )
+  if (remaining === undefined) return
+  if (!usesRemaining(policy))
+    reader.add('`remaining` is what the order "ratio" uses, and no other', 'remaining')
+  if (compat !== 'none')
+    reader.add(
+      '`compat` reproduces a simulator in which callers declare nothing: leave out `remaining`',
+      'remaining',
+    )
+}
+
+/** The same for the core, but for `planning`, which is one of `pairs`. */
+export function nativePlanning(
+  { latencyMs, remaining, timed }: CheckedPlanning,
+  seed: number,
+): Pick<NativeRun, 'planLatencyMs' | 'timePlans' | 'remaining'> {
+  return {
+    ...(latencyMs > 0 && { planLatencyMs: latencyMs }),
+    ...(timed && { timePlans: true }),
+    ...(remaining !== undefined && { remaining: { sigma: remaining, seed } }),
+  }
+}
