@@ -234,7 +234,7 @@ void Scheduler::leaseByPlan() {
 // arrive. At most one is in flight.
 
 void Scheduler::requestPlan() {
-  if (pairs_->waiting() == 0 || pairs_->inFlight.asked == pairs_->changes) return;
+  if (pairs_->waiting() == 0) return;
   pairs_->refresh(cluster_, [&](std::uint32_t m) { return prefillOpen(m); });
   if (pairs_->open() == 0) return;
   const bool projected = keyWaiting();

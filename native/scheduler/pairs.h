@@ -165,7 +165,6 @@ class Pairs {
   std::uint32_t prefillInstance(std::uint32_t poolSlot) const { return prefillInstances_[poolSlot]; }
   std::uint32_t decodeInstance(std::uint32_t poolSlot) const { return decodeInstances_[poolSlot]; }
   PlanInFlight inFlight;
-  std::uint64_t changes = 0;               ///< of what a plan depends on
   std::vector<std::uint32_t> leasesGiven;  ///< by instance: the revision of p
 
   std::uint64_t planCount() const { return plans_; }
