@@ -62,8 +62,6 @@ struct PlanInFlight {
   };
   bool pending = false;
   bool arrived = false;
-  std::uint64_t asked =
-      ~std::uint64_t{0};  ///< `changes` when a plan was last made: the same state needs no other
   std::vector<Entry> entries;
 };
 
