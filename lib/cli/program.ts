@@ -6,8 +6,10 @@ import type { EstimateFlags } from './estimate.ts'
 import { addRunFlags, addSetupFlags, numeric } from './options.ts'
 import type { ReplayFlags } from './replay.ts'
 import type { SimulateFlags } from './simulate.ts'
+import type { StudyFlags } from './study.ts'
 import { FORMAT_HELP, TRACE_HELP } from './trace.ts'
 import type { TuneFlags } from './tune.ts'
+import type { WorkerFlags } from './worker.ts'
 
 /** The command line. Commands load what they need when they run, so that help is immediate. */
 export function createProgram(context: Context): Command {
@@ -157,6 +159,38 @@ export function createProgram(context: Context): Command {
     .action(async (rows: string, flags: CalibrateFlags) => {
       const { calibrateCommand } = await import('./calibrate.ts')
       await calibrateCommand(rows, flags, context)
+    })
+
+  program
+    .command('study')
+    .description('Run a grid of simulations: clusters × workloads × rates × policies × parameters × seeds.')
+    .argument('<study>', 'YAML or JSON (schemas/study.schema.json, docs/study.md)')
+    .option('--out <folder>', 'results and tables (default: beside the study, as .results)')
+    .option('--redis <url>', 'workers on other machines run it: see `laxity worker`')
+    .option('--workers <n>', 'threads of a local run (default: cores − 1)', numeric)
+    .option('--parquet', 'write runs.parquet beside runs.csv')
+    .option('--yes', 'run large studies without being asked')
+    .option('--json', 'one JSON document on standard output')
+    .addHelpText(
+      'after',
+      examples(['study study.yaml', 'study study.yaml --parquet --redis redis://:password@queue:6379']),
+    )
+    .action(async (study: string, flags: StudyFlags) => {
+      const { studyCommand } = await import('./study.ts')
+      await studyCommand(study, flags, context)
+    })
+
+  program
+    .command('worker')
+    .description('Serve studies on a Redis: start any number, on any machine, at any time.')
+    .option('--redis <url>', 'redis://[user:password@]host[:port][/database], or rediss:// for TLS')
+    .option('--concurrency <n>', 'chunks at a time, each on a thread (default: 1)', numeric)
+    .option('--lock-ms <n>', 'how long a chunk stays that of a silent worker (default: 30000)', numeric)
+    .option('--quiet', 'say nothing of single chunks')
+    .addHelpText('after', examples(['worker --redis redis://queue:6379 --concurrency 4']))
+    .action(async (flags: WorkerFlags) => {
+      const { workerCommand } = await import('./worker.ts')
+      await workerCommand(flags, context)
     })
 
   return program

@@ -46,25 +46,51 @@ export async function prepare(
   if (checked.signal?.aborted) throw abortedError(checked.signal)
 
   const table = await readTable(source!, checked.signal)
+  return assemble(native, reader, checked, cluster!, table)
+}
+
+/**
+ * The same for a cluster and a trace in memory. `bound`: the cluster as an earlier call joined it to this trace under
+ * the same options of cluster and engines.
+ */
+export function assemble(
+  native: NativeAddon,
+  reader: OptionReader,
+  checked: CheckedOptions,
+  cluster: ResolvedCluster,
+  table: TraceTable,
+  bound?: NativeCluster,
+): Prepared {
+  const { problems } = reader
   if (table.workflows === 0 || table.calls === 0) {
     throw new LaxityError('ERR_LAXITY_EMPTY', 'The trace has no calls', table.source)
   }
   const { trace, tenants, scales } = assignTenants(reader, checked.tenants, table, checked.sloScale)
   const run = completeRun(reader, checked, trace)
   if (scales !== undefined) run.tenantScales = scales
-  let nativeCluster: NativeCluster | undefined
+  let nativeCluster = bound
   try {
-    nativeCluster = bindCluster(cluster!, trace)
-    overrideModes(reader, checked, nativeCluster)
-    if (checked.prefixCache !== undefined) setPrefixCaches(nativeCluster, checked.prefixCache)
-    if (checked.compat !== 'none' && nativeCluster.instances.some(({ prefixCache }) => prefixCache))
-      reader.add(`${NOT_COMPAT} prefix caches: set \`prefixCache\` to 0`, 'compat')
-    checkFits(trace, nativeCluster, checked.compat !== 'none')
+    nativeCluster ??= bindAndCheck(reader, checked, cluster, trace)
   } catch (error) {
     problems.absorb(error)
   }
   problems.throwIfAny()
-  return { native, trace, cluster: cluster!, nativeCluster: nativeCluster!, run, tenants }
+  return { native, trace, cluster, nativeCluster: nativeCluster!, run, tenants }
+}
+
+function bindAndCheck(
+  reader: OptionReader,
+  checked: CheckedOptions,
+  cluster: ResolvedCluster,
+  trace: TraceTable,
+): NativeCluster {
+  const nativeCluster = bindCluster(cluster, trace)
+  overrideModes(reader, checked, nativeCluster)
+  if (checked.prefixCache !== undefined) setPrefixCaches(nativeCluster, checked.prefixCache)
+  if (checked.compat !== 'none' && nativeCluster.instances.some(({ prefixCache }) => prefixCache))
+    reader.add(`${NOT_COMPAT} prefix caches: set \`prefixCache\` to 0`, 'compat')
+  checkFits(trace, nativeCluster, checked.compat !== 'none')
+  return nativeCluster
 }
 
 /** Options that override what the instances say, and what goes with what. */
