@@ -1,6 +1,6 @@
 // Real processes: a redis-server of our own, workers, the coordinator.
 import { spawn, spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 
@@ -74,6 +74,23 @@ export function cpuOf(pid) {
   } catch {
     return undefined
   }
+}
+
+/**
+ * How long the busiest thread of a process has waited, able to run, for a core, ms: what other programs on the machine
+ * took from it (Linux; 0 elsewhere).
+ */
+export function waitedOf(pid) {
+  let most = [0, 0]
+  try {
+    for (const task of readdirSync(`/proc/${pid}/task`)) {
+      const [ran, waited] = readFileSync(`/proc/${pid}/task/${task}/schedstat`, 'utf8').split(' ').map(Number)
+      if (ran > most[0]) most = [ran, waited]
+    }
+  } catch {
+    // A thread that ended meanwhile.
+  }
+  return most[1] / 1e6
 }
 
 export async function stop(child, signal = 'SIGTERM') {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import type { CalibrateFlags } from './calibrate.ts'
+import type { CapacityFlags } from './capacity.ts'
 import type { Context } from './context.ts'
 import type { EstimateFlags } from './estimate.ts'
 import { addRunFlags, addSetupFlags, numeric } from './options.ts'
@@ -191,6 +192,53 @@ export function createProgram(context: Context): Command {
     .action(async (flags: WorkerFlags) => {
       const { workerCommand } = await import('./worker.ts')
       await workerCommand(flags, context)
+    })
+
+  const capacity = program
+    .command('capacity')
+    .description('What to buy, how much it carries, how to split it: questions that small studies answer.')
+  const question = (name: string, text: string) =>
+    addRunFlags(capacity.command(name).description(text).argument('<trace>', TRACE_HELP))
+      .option('--alpha <n>', 'dispatch weight from 0 to 1 (default: 0.3)', numeric)
+      .option('--seeds <n>', 'streams of arrivals, common to all alternatives (default: 8)', numeric)
+      .option('--redis <url>', 'workers on other machines run it: see `laxity worker`')
+  const demand = (command: Command) =>
+    command.option(
+      '--attainment <share>',
+      'share of workflows in time that is asked for (default: 0.95)',
+      numeric,
+    )
+
+  demand(question('cheapest', 'The cheapest cluster of a price list that meets an attainment at a rate.'))
+    .option('--prices <file>', 'YAML or JSON (schemas/prices.schema.json)')
+    .addHelpText(
+      'after',
+      examples(['capacity cheapest chess:3 --prices prices.yaml --rate 0.5 --slo-scale 3']),
+    )
+    .action(async (trace: string, flags: CapacityFlags) => {
+      const { cheapestCommand } = await import('./capacity.ts')
+      await cheapestCommand(trace, flags, context)
+    })
+
+  demand(question('max-rate', 'The highest rate at which a cluster meets an attainment.'))
+    .option('--from <rate>', 'lowest rate searched (default: 0.01)', numeric)
+    .option('--to <rate>', 'highest rate searched (default: 1000)', numeric)
+    .option('--tolerance <share>', 'how close the answer is bracketed (default: 0.01)', numeric)
+    .addHelpText(
+      'after',
+      examples(['capacity max-rate chess:3 --cluster hexgen-hetero-1 --policy laxity --attainment 0.9']),
+    )
+    .action(async (trace: string, flags: CapacityFlags) => {
+      const { maxRateCommand } = await import('./capacity.ts')
+      await maxRateCommand(trace, flags, context)
+    })
+
+  question('split', 'The best prefill:decode split of n instances.')
+    .option('--instances <n>', 'instances in all; --cluster says of which kind', numeric)
+    .addHelpText('after', examples(['capacity split trace.jsonl --cluster pair.json --instances 8 --rate 2']))
+    .action(async (trace: string, flags: CapacityFlags) => {
+      const { splitCommand } = await import('./capacity.ts')
+      await splitCommand(trace, flags, context)
     })
 
   return program

@@ -134,7 +134,7 @@ async function readCluster(reader: OptionReader): Promise<ResolvedCluster | unde
 }
 
 /** Undefined where one of them is wrong. */
-function readOverrides(reader: OptionReader): LatencyOverrides | undefined {
+export function readOverrides(reader: OptionReader): LatencyOverrides | undefined {
   const before = reader.problems.count
   const latency = reader.oneOf('latency', ['constants', 'calibrated'] as const, undefined)
   const tp = reader.number('tp', undefined, '1, 2, 4 or 8', (value) => [1, 2, 4, 8].includes(value))

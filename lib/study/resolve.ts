@@ -12,6 +12,7 @@ import { loadNative } from '../simulator/simulate.ts'
 import type { TraceTable } from '../traces/table.ts'
 import { parseGrid } from '../tuning/grid.ts'
 import { Cells } from './cells.ts'
+import { overridesOf } from './overrides.ts'
 import { digest, pack } from './pack.ts'
 import type { Path, Positioned } from './positions.ts'
 import type { StudyConfig } from './schema.ts'
@@ -112,9 +113,15 @@ export async function resolveStudy(source: Positioned, options: ResolveOptions):
   }
   await options.onSize?.(runs, sizeText(grid as unknown as Study))
 
-  const overrides = Object.fromEntries(
-    ['latency', 'model', 'gpu', 'tp'].map((name) => [name, given[name]]),
-  ) as LatencyOverrides
+  let overrides: LatencyOverrides = {}
+  try {
+    overrides = overridesOf(given)
+  } catch (error) {
+    if (!(error instanceof LaxityError)) throw error
+    const parts = error.cause instanceof AggregateError ? (error.cause.errors as LaxityError[]) : [error]
+    for (const part of parts)
+      problems.add(part.code, part.message, source.place(['options', part.place ?? '']))
+  }
   const resolvedClusters = []
   for (const [i, entry] of clusters.entries()) {
     const cluster = await openCluster(entry, overrides, options.folder, ['clusters', i], problems, source)
@@ -149,9 +156,14 @@ export async function resolveStudy(source: Positioned, options: ResolveOptions):
     scales: [...scales].sort((a, b) => a - b),
     options: given,
   }
-  const study: Study = { id: digest(pack(content)).slice(0, 16), name: config!.name ?? 'study', ...content }
+  const study = identified(config!.name ?? 'study', content)
   await checkCells(study, source, options.signal)
   return study
+}
+
+/** A study of this content, by its id. */
+export function identified(name: string, content: Omit<Study, 'id' | 'name'>): Study {
+  return { id: digest(pack(content)).slice(0, 16), name, ...content }
 }
 
 /** A grid's size in words: `1 cluster × 2 workloads × … = 1200 runs`. */

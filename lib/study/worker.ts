@@ -92,7 +92,8 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     connection: redis,
     prefix: PREFIX,
     name,
-    concurrency,
+    // One more than there are threads: while a result travels, its thread has the next chunk.
+    concurrency: concurrency + 1,
     lockDuration: lockMs,
     stalledInterval: Math.max(500, Math.floor(lockMs / 2)),
     maxStalledCount: MOST_STALLED,
