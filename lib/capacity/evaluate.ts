@@ -29,6 +29,8 @@ export interface CapacityOptions extends Omit<RunOptions, 'trace' | 'cluster' | 
 export interface Outcome {
   attainment: Float64Array
   p95Ms: Float64Array
+  /** First arrival to last finish. */
+  makespanMs: Float64Array
 }
 
 export interface Demand {
@@ -109,14 +111,17 @@ export async function evaluate(options: CapacityOptions, study: Study): Promise<
   const outcomes = Array.from({ length: runCount(study) / seeds }, () => ({
     attainment: new Float64Array(seeds),
     p95Ms: new Float64Array(seeds),
+    makespanMs: new Float64Array(seeds),
   }))
   const p95 = layout.columns.indexOf('p95Ms')
+  const makespan = layout.columns.indexOf('makespanMs')
   for (const { from, to, rows } of chunks) {
     for (let run = from; run < to; run++) {
       const row = rows.subarray((run - from) * layout.width, (run - from + 1) * layout.width)
       const outcome = outcomes[Math.floor(run / seeds)]!
       outcome.attainment[run % seeds] = row[layout.attainment]!
       outcome.p95Ms[run % seeds] = row[p95]!
+      outcome.makespanMs[run % seeds] = row[makespan]!
     }
   }
   return outcomes

@@ -34,6 +34,11 @@ export interface MaxRateResult {
   attainment: Attainment
   /** The lowest rate tested above it, which does not; undefined where `to` was reached. */
   failsAt: { ratePerS: number; attainment: Attainment } | undefined
+  /**
+   * More than half of a run at this rate came after its last arrival: the trace is too short to show that the cluster
+   * keeps up, and a longer one (`repeatTrace`) would give a lower rate.
+   */
+  tooShort: boolean
   /** Everything tested, in order. */
   tested: { ratePerS: number; attainment: number }[]
 }
@@ -60,10 +65,12 @@ export async function maxRate(options: MaxRateOptions): Promise<MaxRateResult> {
 
   const tested: { ratePerS: number; attainment: number }[] = []
   const values = new Map<number, Float64Array>()
+  const short = new Map<number, boolean>()
   const meets = async (rate: number): Promise<boolean> => {
     const [outcome] = await evaluate(shared, studyAt(rate))
     const mean = meanOf(outcome!.attainment)
     values.set(rate, outcome!.attainment)
+    short.set(rate, 2000 * (shared.trace.workflows / rate) < meanOf(outcome!.makespanMs))
     tested.push({ ratePerS: rate, attainment: mean })
     return mean >= demand.target
   }
@@ -83,6 +90,7 @@ export async function maxRate(options: MaxRateOptions): Promise<MaxRateResult> {
     attainment: await attainmentOf(values.get(low)!),
     failsAt:
       high === undefined ? undefined : { ratePerS: high, attainment: await attainmentOf(values.get(high)!) },
+    tooShort: short.get(low)!,
     tested,
   }
 }

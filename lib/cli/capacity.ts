@@ -14,6 +14,7 @@ export interface CapacityFlags extends Flags {
   prices?: string
   seeds?: unknown
   redis?: string
+  repeat?: unknown
   attainment?: unknown
   from?: unknown
   to?: unknown
@@ -76,6 +77,11 @@ export async function maxRateCommand(
   const lines = [
     `${result.cluster}: ${ratePerS.toPrecision(5)} workflows per second, attainment ${shareText(result.attainment)} at SLO scale ${result.sloScale}, ${result.target} asked for, ${result.seeds} seeds`,
     limit,
+    ...(result.tooShort
+      ? [
+          'More than half of a run came after its last arrival: the trace is too short to show a steady state. See --repeat.',
+        ]
+      : []),
     '',
     table(['rate', 'attainment'], rows),
   ]
@@ -105,7 +111,11 @@ export async function splitCommand(argument: string, flags: CapacityFlags, conte
 /** Trace and options that every question has. */
 async function shared(argument: string, flags: CapacityFlags, context: Context): Promise<CapacityOptions> {
   if (flags.redis !== undefined) checkUrl(flags.redis)
-  const trace = await openTrace(argument, context.signal, flags.format)
+  const { repeatTrace } = await import('../capacity/repeat.ts')
+  const trace = repeatTrace(
+    await openTrace(argument, context.signal, flags.format),
+    (flags.repeat ?? 1) as number,
+  )
   return {
     ...runOptions(flags),
     trace,

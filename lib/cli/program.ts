@@ -201,6 +201,7 @@ export function createProgram(context: Context): Command {
     addRunFlags(capacity.command(name).description(text).argument('<trace>', TRACE_HELP))
       .option('--alpha <n>', 'dispatch weight from 0 to 1 (default: 0.3)', numeric)
       .option('--seeds <n>', 'streams of arrivals, common to all alternatives (default: 8)', numeric)
+      .option('--repeat <n>', 'the trace n times over, so that a run is long enough (default: 1)', numeric)
       .option('--redis <url>', 'workers on other machines run it: see `laxity worker`')
   const demand = (command: Command) =>
     command.option(
