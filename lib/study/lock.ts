@@ -1,9 +1,12 @@
 import { open, readFile, rm } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { join } from 'node:path'
+import { resolve } from 'node:path'
 import { LaxityError } from '../errors.ts'
 
 const NAME = '.lock'
+
+/** Folders that this process holds. */
+const mine = new Set<string>()
 
 /**
  * One process per folder. A lock whose process is gone is taken over.
@@ -11,17 +14,21 @@ const NAME = '.lock'
  * @throws LaxityError ERR_LAXITY_STATE where another process holds it.
  */
 export async function lockFolder(folder: string): Promise<() => Promise<void>> {
-  const path = join(folder, NAME)
+  const path = resolve(folder, NAME)
   for (let attempt = 0; ; attempt++) {
     try {
       const file = await open(path, 'wx')
       await file.writeFile(JSON.stringify({ pid: process.pid, host: hostname() }))
       await file.close()
-      return () => rm(path, { force: true })
+      mine.add(path)
+      return async () => {
+        mine.delete(path)
+        await rm(path, { force: true })
+      }
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
       const holder = await holderOf(path)
-      if (attempt > 0 || (holder !== undefined && isAlive(holder))) {
+      if (attempt > 0 || (holder !== undefined && isAlive(holder, path))) {
         const who = holder === undefined ? 'another process' : `process ${holder.pid} on ${holder.host}`
         const message = `${who} works on this study: wait for it, or remove ${NAME} if it is gone`
         throw new LaxityError('ERR_LAXITY_STATE', message, folder)
@@ -45,10 +52,10 @@ async function holderOf(path: string): Promise<Holder | undefined> {
   }
 }
 
-function isAlive({ pid, host }: Holder): boolean {
+function isAlive({ pid, host }: Holder, path: string): boolean {
   if (host !== hostname()) return true
-  // A process id of before a restart of this very process' container may be ours.
-  if (pid === process.pid) return false
+  // Without a lock of ours it is that of an earlier process, which had our id before a restart.
+  if (pid === process.pid) return mine.has(path)
   try {
     process.kill(pid, 0)
     return true

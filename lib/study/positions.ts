@@ -7,8 +7,8 @@ export type Path = readonly PropertyKey[]
 /** A YAML or JSON file, and where in it each of its values stands. */
 export interface Positioned {
   value: unknown
-  /** `file:line:column: field.path`, of the nearest part that exists. */
-  place(path: Path): string
+  /** `file:line:column: field.path`, of the nearest part that exists; `key`: of the last name, not of its value. */
+  place(path: Path, key?: boolean): string
 }
 
 /**
@@ -47,8 +47,8 @@ export async function parsePositioned(text: string, file: string): Promise<Posit
   }
   return {
     value,
-    place: (path) => {
-      const where = at(file, lines, offsetOf(document.contents, path))
+    place: (path, key = false) => {
+      const where = at(file, lines, offsetOf(document.contents, path, key))
       return path.length === 0 ? where : `${where}: ${dotted(path)}`
     },
   }
@@ -70,10 +70,10 @@ function at(file: string, lines: LineCounter, offset: number): string {
   return `${file}:${Math.max(line, 1)}:${Math.max(col, 1)}`
 }
 
-function offsetOf(root: Node | null, path: Path): number {
+function offsetOf(root: Node | null, path: Path, key: boolean): number {
   let node: unknown = root
   let offset = rangeOf(node) ?? 0
-  for (const part of path) {
+  for (const [depth, part] of path.entries()) {
     const { items } = (node ?? {}) as { items?: unknown[] }
     if (items === undefined) break
     let next: unknown
@@ -85,7 +85,9 @@ function offsetOf(root: Node | null, path: Path): number {
       offset = rangeOf(pair.key) ?? offset
       next = pair.value
       node = next
-      if ((next as { items?: unknown } | null)?.items === undefined) offset = rangeOf(next) ?? offset
+      const named = key && depth === path.length - 1
+      if (!named && (next as { items?: unknown } | null)?.items === undefined)
+        offset = rangeOf(next) ?? offset
       continue
     }
     node = next

@@ -67,11 +67,7 @@ export interface ResolveOptions {
  */
 export async function resolveStudy(source: Positioned, options: ResolveOptions): Promise<Study> {
   const problems = new Problems()
-  const add = (
-    path: Path,
-    message: string,
-    code: 'ERR_LAXITY_FIELD' | 'ERR_LAXITY_LIMIT' = 'ERR_LAXITY_FIELD',
-  ) => problems.add(code, message, source.place(path))
+  const add: Add = (path, message, key) => problems.add('ERR_LAXITY_FIELD', message, source.place(path, key))
   const config = await checkShape(source, add)
   problems.throwIfAny()
   const { clusters, workloads, policies = ['hexgen-flow'], parameters = {}, options: given = {} } = config!
@@ -81,7 +77,7 @@ export async function resolveStudy(source: Positioned, options: ResolveOptions):
     const message = NOT_OPTIONS.includes(name)
       ? `\`${name}\` is no option of a study: see docs/study.md for where it goes`
       : `Unknown option \`${name}\`${hint(name, STUDY_OPTIONS)}`
-    add(['options', name], message)
+    add(['options', name], message, true)
   }
   const numbers = (path: Path, value: NumberList | undefined, fallback: number[]): number[] => {
     const list = value === undefined ? fallback : listOf(value, path, problems, source)
@@ -120,7 +116,7 @@ export async function resolveStudy(source: Positioned, options: ResolveOptions):
     if (!(error instanceof LaxityError)) throw error
     const parts = error.cause instanceof AggregateError ? (error.cause.errors as LaxityError[]) : [error]
     for (const part of parts)
-      problems.add(part.code, part.message, source.place(['options', part.place ?? '']))
+      problems.add(part.code, textOf(part), source.place(['options', part.place ?? '']))
   }
   const resolvedClusters = []
   for (const [i, entry] of clusters.entries()) {
@@ -183,7 +179,7 @@ export function sizeText(
 }
 
 type NumberList = NonNullable<StudyConfig['rates']>
-type Add = (path: Path, message: string) => void
+type Add = (path: Path, message: string, key?: boolean) => void
 
 async function checkShape(source: Positioned, add: Add): Promise<StudyConfig | undefined> {
   const { studySchema } = await import('./schema.ts')
@@ -216,7 +212,7 @@ function report(issue: Issue, above: Path, root: unknown, seen: Set<string>, add
   )
   if (issue.code === 'unrecognized_keys') {
     for (const key of issue.keys ?? []) {
-      add([...path, key], `Unknown field \`${key}\`${hint(key, FIELDS[String(path[0] ?? '')] ?? [])}`)
+      add([...path, key], `Unknown field \`${key}\`${hint(key, FIELDS[String(path[0] ?? '')] ?? [])}`, true)
     }
     return
   }
@@ -295,11 +291,18 @@ function withoutIds(trace: TraceTable, source: string): TraceTable {
   return { ...rest, source }
 }
 
+/** A message without the name of the option before it: the study's own place says more. A file's place stays. */
+function textOf({ message, place }: LaxityError): string {
+  const prefix = `${place}: `
+  const isOption = place !== undefined && /^[a-zA-Z.]+$/.test(place) && !place.endsWith('.json')
+  return isOption && message.startsWith(prefix) ? message.slice(prefix.length) : message
+}
+
 /** Takes over what a part says, with the part's place in the study before it. */
 function absorb(error: unknown, path: Path, problems: Problems, source: Positioned): void {
   if (!(error instanceof LaxityError)) throw error
   const parts = error.cause instanceof AggregateError ? (error.cause.errors as LaxityError[]) : [error]
-  for (const part of parts) problems.add(part.code, part.message, source.place(path))
+  for (const part of parts) problems.add(part.code, textOf(part), source.place(path))
 }
 
 /** Between two turns of the event loop. */
@@ -320,7 +323,7 @@ async function checkCells(study: Study, source: Positioned, signal: AbortSignal 
       for (const part of parts) {
         const place = source.place(pathOf(part.place, at, study))
         const known = `${place} ${part.message}`
-        if (!seen.has(known)) problems.add(part.code, part.message, place)
+        if (!seen.has(known)) problems.add(part.code, textOf(part), place)
         seen.add(known)
       }
       if (seen.size > 100) break
