@@ -42,9 +42,9 @@ export interface CheapestResult {
   cluster: ClusterConfig
   /** Clusters in the list; those not dearer than the answer were all tested. */
   candidates: number
-  /** Tested and too slow. */
+  /** Cheaper, tested and too slow. */
   rejected: number
-  /** Could not serve the trace at all: a call that never fits, a model without an instance. */
+  /** Cheaper, and could not serve the trace at all: a call that never fits, a model without an instance. */
   unfit: number
   /** Simulations made. */
   runs: number
@@ -77,7 +77,7 @@ export async function cheapest(options: CheapestOptions): Promise<CheapestResult
     )
   }
   let rejected = 0
-  let unfit = 0
+  const unfit: Candidate[] = []
   let runs = 0
   let why: LaxityError | undefined
   for (let at = 0; at < candidates.length; at += GROUP) {
@@ -92,7 +92,7 @@ export async function cheapest(options: CheapestOptions): Promise<CheapestResult
       } catch (error) {
         if (!isUnfit(error)) throw error
         why = error
-        unfit++
+        unfit.push(candidate)
       }
     }
     for (let from = 0, size = 1; from < demand.seeds.length; from += size, size = from) {
@@ -133,7 +133,7 @@ export async function cheapest(options: CheapestOptions): Promise<CheapestResult
       cluster: answer.config,
       candidates: candidates.length,
       rejected: rejected + group.indexOf(answer),
-      unfit,
+      unfit: unfit.filter((one) => inOrder(one, answer.candidate) < 0).length,
       runs,
     }
   }

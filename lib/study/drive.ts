@@ -14,8 +14,8 @@ const MOST_ASIDE = 20
 export interface Executor {
   /** Chunks that should be under way now. */
   window(): number
-  /** Rejects with a ChunkFailure after ATTEMPTS; with anything else when the study must stop. */
-  run(chunk: Range): Promise<Executed>
+  /** Fails after ATTEMPTS; rejects when the study must stop. */
+  run(chunk: Range): Promise<Executed | ChunkFailure>
 }
 
 export interface Executed extends Omit<ChunkResult, 'from' | 'to'> {
@@ -24,12 +24,9 @@ export interface Executed extends Omit<ChunkResult, 'from' | 'to'> {
 }
 
 /** A chunk that failed as often as it may. */
-export class ChunkFailure extends Error {
-  readonly attempts: number
-  constructor(message: string, attempts: number) {
-    super(message)
-    this.attempts = attempts
-  }
+export interface ChunkFailure {
+  failed: string
+  attempts: number
 }
 
 export interface DriveOptions {
@@ -67,11 +64,8 @@ export async function drive(
   let asideRuns = 0
 
   const settle = async (chunk: Range): Promise<void> => {
-    let done: Executed
-    try {
-      done = await executor.run(chunk)
-    } catch (error) {
-      if (!(error instanceof ChunkFailure)) throw error
+    const done = await executor.run(chunk)
+    if ('failed' in done) {
       if (chunk.to - chunk.from > 1 && asideRuns < MOST_ASIDE) {
         const middle = (chunk.from + chunk.to) >>> 1
         const halves = [
@@ -82,7 +76,7 @@ export async function drive(
         waiting.unshift(...halves)
         return
       }
-      const aside = { ...chunk, error: error.message, attempts: error.attempts }
+      const aside = { ...chunk, error: done.failed, attempts: done.attempts }
       asideRuns += chunk.to - chunk.from
       result.aside.push(aside)
       await store.setAside(aside)

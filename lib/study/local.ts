@@ -6,7 +6,7 @@ import { leasePool, type PoolLease } from '../simulator/pool.ts'
 import { abortedError, batchError } from '../simulator/status.ts'
 import type { TenantName } from '../simulator/tenants.ts'
 import { Cells } from './cells.ts'
-import { ATTEMPTS, ChunkFailure, type Executed, type Executor } from './drive.ts'
+import { ATTEMPTS, type ChunkFailure, type Executed, type Executor } from './drive.ts'
 import { type RowLayout, rowLayout, tenantsOf } from './rows.ts'
 import type { Range, Study } from './study.ts'
 import type { ThreadAnswer, ThreadTask } from './thread.ts'
@@ -81,7 +81,7 @@ export class LocalExecutor implements Executor {
     return this.#workers + 1
   }
 
-  async run(chunk: Range): Promise<Executed> {
+  async run(chunk: Range): Promise<Executed | ChunkFailure> {
     for (let attempt = 1; ; attempt++) {
       this.#lease ??= leasePool(this.#workers)
       const taken = this.#lease
@@ -97,7 +97,7 @@ export class LocalExecutor implements Executor {
           await (await taken).release(false)
         }
         const message = error instanceof Error ? error.message : String(error)
-        if (attempt >= ATTEMPTS) throw new ChunkFailure(message, attempt)
+        if (attempt >= ATTEMPTS) return { failed: message, attempts: attempt }
       } finally {
         this.#under.delete(work)
       }

@@ -1,7 +1,7 @@
 import type { Job, Queue, QueueEvents } from 'bullmq'
 import type { Redis } from 'ioredis'
 import { Blobs, decodeResult } from './blobs.ts'
-import { ATTEMPTS, ChunkFailure, type Executed, type Executor } from './drive.ts'
+import { ATTEMPTS, type ChunkFailure, type Executed, type Executor } from './drive.ts'
 import {
   connect,
   type JobData,
@@ -25,8 +25,7 @@ const CLOSE_MS = 2000
 interface Pending {
   chunk: Range
   since: number
-  resolve: (done: Executed) => void
-  reject: (error: Error) => void
+  resolve: (done: Executed | ChunkFailure) => void
   busy: boolean
 }
 
@@ -101,10 +100,10 @@ export class RemoteExecutor implements Executor {
     return 2 * this.#active + AHEAD
   }
 
-  run(chunk: Range): Promise<Executed> {
+  run(chunk: Range): Promise<Executed | ChunkFailure> {
     const id = jobId(this.#study.id, chunk)
-    return new Promise((resolve, reject) => {
-      this.#pending.set(id, { chunk, since: performance.now(), resolve, reject, busy: false })
+    return new Promise((resolve) => {
+      this.#pending.set(id, { chunk, since: performance.now(), resolve, busy: false })
       this.#add(id, chunk).catch(() => {
         // The next look adds it.
       })
@@ -169,7 +168,7 @@ export class RemoteExecutor implements Executor {
       if ((await job.isFailed()) && !fresh) {
         this.#pending.delete(id)
         await job.remove().catch(() => {})
-        pending.reject(new ChunkFailure(oneReason(job), job.attemptsMade))
+        pending.resolve({ failed: oneReason(job), attempts: job.attemptsMade })
         return
       }
       // Failed in an earlier session, or completed and its result gone: once more.

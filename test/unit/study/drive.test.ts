@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { LaxityError } from '../../../lib/errors.ts'
-import { ChunkFailure, drive, type Executor } from '../../../lib/study/drive.ts'
+import { drive, type Executor } from '../../../lib/study/drive.ts'
 import { Planner } from '../../../lib/study/plan.ts'
 import { MemoryStore } from '../../../lib/study/store.ts'
 import type { Range } from '../../../lib/study/study.ts'
@@ -26,7 +26,7 @@ class Fake implements Executor {
     this.ran.push(chunk)
     for (let turns = Math.floor(this.#random() * 5); turns >= 0; turns--) await new Promise(setImmediate)
     for (const run of this.#bad) {
-      if (run >= chunk.from && run < chunk.to) throw new ChunkFailure(`run ${run} is bad`, 3)
+      if (run >= chunk.from && run < chunk.to) return { failed: `run ${run} is bad`, attempts: 3 }
     }
     const rows = Float64Array.from({ length: chunk.to - chunk.from }, (_, i) => chunk.from + i)
     return { rows, cpuMs: rows.length * this.#msPerRun }
