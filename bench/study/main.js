@@ -25,7 +25,7 @@ writeFileSync(
   JSON.stringify({
     name: 'check',
     clusters: ['hexgen-hetero-1', 'hexgen-hetero-2'],
-    workloads: ['chess:3', 'mac-sql'],
+    workloads: ['chess:3', 'chess:2'],
     rates: [0.3, 0.5],
     policies: ['hexgen-flow'],
     parameters: { alpha: [0, 0.2, 0.4, 0.6, 0.8] },

@@ -19,7 +19,7 @@ import type { Range, Study } from './study.ts'
 const LOOK_MS = 1000
 /** Chunks under way beyond twice those at work. */
 const AHEAD = 8
-const NO_WORKER_MS = 5000
+const NO_WORKER_MS = 2000
 const CLOSE_MS = 2000
 
 interface Pending {
