@@ -1,12 +1,15 @@
 // A study on workers over a real Redis: the same bytes for any number of them, what it costs, and workers killed at random.
-// `npm run study-check [-- --runs N]`; exits with 1 where a check fails.
+// `npm run study-check [-- --runs N --workers 1,2,4]`; exits with 1 where a check fails. Without 4 workers nobody is killed.
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { cpuOf, hasRedis, startRedis, startWorker, stop, study, waitedOf } from './processes.js'
 
-const { values } = parseArgs({ options: { runs: { type: 'string', default: '10000' } } })
+const { values } = parseArgs({
+  options: { runs: { type: 'string', default: '10000' }, workers: { type: 'string', default: '1,2,4' } },
+})
+const COUNTS = values.workers.split(',').map(Number)
 const SEEDS = Math.max(1, Math.round(Number(values.runs) / 40))
 const KILL_MS = 3000
 const LOCK_MS = 5000
@@ -47,7 +50,7 @@ try {
   console.log(`${runs} runs, ${cpus().length} cores`)
   let reference
   let undisturbedMs
-  for (const count of [1, 2, 4]) {
+  for (const count of COUNTS) {
     workers = await Promise.all(Array.from({ length: count }, () => startWorker(redis.url, LOCK_MS)))
     const before = workers.map(({ pid }) => cpuOf(pid) ?? Number.NaN)
     const out = join(folder, `workers-${count}`)
@@ -71,6 +74,17 @@ try {
     if (count === 4) undisturbedMs = timing.wallMs
   }
 
+  if (undisturbedMs !== undefined) await kill(undisturbedMs, reference)
+} finally {
+  await Promise.all(workers.map((worker) => stop(worker, 'SIGKILL')))
+  await stop(redis.child)
+  rmSync(folder, { recursive: true })
+}
+console.log(failures.length === 0 ? 'all checks passed' : `${failures.length} checks failed`)
+process.exit(failures.length === 0 ? 0 : 1)
+
+/** The study again, while a random one of four workers is killed every KILL_MS and another started in its place. */
+async function kill(undisturbedMs, reference) {
   workers = await Promise.all(Array.from({ length: 4 }, () => startWorker(redis.url, LOCK_MS)))
   const out = join(folder, 'killed')
   const running = study(file, out, redis.url)
@@ -90,13 +104,7 @@ try {
   check(doneRuns === runs && rowsOf(out).every((n) => n === 1), 'killed: nothing lost, nothing repeated')
   check(readFileSync(join(out, 'runs.csv'), 'utf8') === reference, 'killed: the same bytes')
   check(slowdown <= MOST_SLOWDOWN, `killed: within ${MOST_SLOWDOWN} × the undisturbed time`)
-} finally {
-  await Promise.all(workers.map((worker) => stop(worker, 'SIGKILL')))
-  await stop(redis.child)
-  rmSync(folder, { recursive: true })
 }
-console.log(failures.length === 0 ? 'all checks passed' : `${failures.length} checks failed`)
-process.exit(failures.length === 0 ? 0 : 1)
 
 /** How often the results file holds each run. */
 function rowsOf(out) {

@@ -14,6 +14,13 @@ import type { ThreadAnswer, ThreadTask } from './thread.ts'
 // In the sources both files end in .ts, in the package in .js.
 const THREAD = new URL(`./thread${extname(import.meta.url)}`, import.meta.url).href
 
+/** Starts a thread, or finds it warm. */
+export async function warm(lease: PoolLease): Promise<void> {
+  const control = new Int32Array(new SharedArrayBuffer(8))
+  const task: ThreadTask = { parts: [], scales: new Float64Array(0), layout: rowLayout(0, 0), control }
+  await Promise.race([lease.runModule(THREAD, task), lease.failed])
+}
+
 /** The chunks of one study on the threads of this process. */
 export class Threads {
   readonly layout: RowLayout

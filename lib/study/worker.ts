@@ -6,7 +6,7 @@ import { expected, LaxityError } from '../errors.ts'
 import { leasePool, type PoolLease } from '../simulator/pool.ts'
 import { loadNative } from '../simulator/simulate.ts'
 import { download, encodeResult } from './blobs.ts'
-import { Threads } from './local.ts'
+import { Threads, warm } from './local.ts'
 import { connect, type JobData, KEEP_S, keys, loadPackages, PREFIX, queueName } from './redis.ts'
 import type { Range } from './study.ts'
 
@@ -62,7 +62,10 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
     return threads
   }
 
-  let lease: Promise<PoolLease> | undefined
+  // Threads start before there is work: the first study does not wait for them.
+  let lease: Promise<PoolLease> | undefined = leasePool(concurrency)
+  const first = await lease
+  await Promise.all(Array.from({ length: concurrency }, () => warm(first)))
   const work = async (job: Job<JobData, number>): Promise<number> => {
     const { study, from, to } = job.data
     const key = keys.result(job.id!)
