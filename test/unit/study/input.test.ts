@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { parse } from 'yaml'
+import { errorLine } from '../../../lib/cli/errors.ts'
+import { confirmSize } from '../../../lib/cli/study.ts'
+import { openTrace } from '../../../lib/cli/trace.ts'
+import { LaxityError } from '../../../lib/errors.ts'
+import { parsePositioned } from '../../../lib/study/positions.ts'
+import { resolveStudy } from '../../../lib/study/resolve.ts'
 import { temporaryFolder } from '../../support/study.ts'
 import { laxity, start } from '../cli/shared.ts'
 
@@ -36,11 +44,32 @@ describe('bad input to a study', () => {
     const before = readdirSync(folder())
     const { status, stdout, stderr } = await laxity('study', path, ...args)
     assert.equal(stdout, '')
-    assert.match(stderr, /^laxity: [^\n]+ \[ERR_LAXITY_[A-Z0-9_]+\]\n$/)
-    assert(stderr.endsWith(`[${code}]\n`), stderr)
-    assert.match(stderr, message)
     assert.equal(status, 2)
+    checkLine(stderr, code, message)
     assert.deepEqual(readdirSync(folder()), before)
+  }
+
+  /** The same without a process: what the command does before a run, and the line it would print. */
+  async function refusedHere(text: string, code: string, message: RegExp, name = 'study.yaml') {
+    const { signal } = new AbortController()
+    const resolving = parsePositioned(text, name).then((source) =>
+      resolveStudy(source, {
+        folder: folder(),
+        openTrace: (argument, format) => openTrace(argument, signal, format),
+        onSize: (runs, size) => confirmSize(runs, size, false),
+      }),
+    )
+    await assert.rejects(resolving, (error) => {
+      assert(error instanceof LaxityError, String(error))
+      checkLine(`${errorLine(error)}\n`, code, message)
+      return true
+    })
+  }
+
+  function checkLine(line: string, code: string, message: RegExp): void {
+    assert.match(line, /^laxity: [^\n]+ \[ERR_LAXITY_[A-Z0-9_]+\]\n$/)
+    assert(line.endsWith(`[${code}]\n`), line)
+    assert.match(line, message)
   }
 
   const changed = (from: string | RegExp, to: string) => {
@@ -206,18 +235,24 @@ describe('bad input to a study', () => {
     ],
   ]
   for (const [name, text, code, message, file] of cases) {
-    it(`says where: ${name}`, () => refused(text, code, message, file))
+    it(`says where: ${name}`, () => refusedHere(text, code, message, file))
   }
+
+  it('says so on the command line, and writes nothing', async () => {
+    for (const [, text, code, message, file] of [cases[0]!, cases[4]!, cases[12]!, cases.at(-1)!]) {
+      await refused(text, code, message, file)
+    }
+  })
 
   it('lists all problems at once', async () => {
     const text = changed('online', 'onlin').replace('- vllm', '- vlm').replace('[0.5, 1]', '[0.5, -1]')
-    await refused(text, 'ERR_LAXITY_OPTION', /3 problems: .*:6:5: .*:12:14: .*:4:14: /s)
+    await refusedHere(text, 'ERR_LAXITY_OPTION', /3 problems: .*:6:5: .*:12:14: .*:4:14: /s)
   })
 
   it('does not blow up on nesting and aliases', async () => {
-    await refused(`clusters: ${'['.repeat(20_000)}`, 'ERR_LAXITY_SYNTAX', /Not valid YAML/)
+    await refusedHere(`clusters: ${'['.repeat(20_000)}`, 'ERR_LAXITY_SYNTAX', /Not valid YAML/)
     const levels = Array.from({ length: 20 }, (_, i) => `a${i + 1}: &a${i + 1} [${`*a${i},`.repeat(10)}]`)
-    await refused(`a0: &a0 [x]\n${levels.join('\n')}\n`, 'ERR_LAXITY_SYNTAX', /alias/i)
+    await refusedHere(`a0: &a0 [x]\n${levels.join('\n')}\n`, 'ERR_LAXITY_SYNTAX', /alias/i)
   })
 
   it('refuses flags that do not fit', async () => {
@@ -247,6 +282,27 @@ describe('bad input to a study', () => {
       assert(!stderr.includes('s3cret'))
       assert.equal(status, 2)
     }
+  })
+
+  it('says which packages to install for a Redis', () => {
+    // Node resolves these names no more, as where they are not installed.
+    const resolve = `export async function resolve(name, context, next) {
+      if (name !== 'bullmq' && name !== 'ioredis') return next(name, context)
+      throw Object.assign(new Error('Cannot find package'), { code: 'ERR_MODULE_NOT_FOUND' })
+    }`
+    const dataUrl = (code: string) => `data:text/javascript,${encodeURIComponent(code)}`
+    const hook = `import { register } from 'node:module'; register(${JSON.stringify(dataUrl(resolve))})`
+    const args = ['--import=tsx', `--import=${dataUrl(hook)}`, 'lib/cli/main.ts']
+    const { status, stderr } = spawnSync(
+      process.execPath,
+      [...args, 'worker', '--redis', 'redis://127.0.0.1:1'],
+      {
+        cwd: fileURLToPath(new URL('../../..', import.meta.url)),
+        encoding: 'utf8',
+      },
+    )
+    assert.match(stderr, /run `npm install bullmq ioredis` \[ERR_LAXITY_PACKAGE\]\n$/)
+    assert.equal(status, 2)
   })
 
   it('runs the good one, from YAML as from JSON', async () => {
