@@ -111,8 +111,8 @@ export async function drive(
           })
           .finally(() => under.delete(job))
         under.add(job)
-        // Until something is measured, one chunk at a time tells how long the next should be.
-        if (!planner.measured && under.size >= 1) break
+        // The first chunk tells how long others should be; a second one bridges the way of its result.
+        if (!planner.measured && under.size >= 2) break
       }
       if (under.size === 0) break
       const aborted = new Promise<void>((resolve) => {
