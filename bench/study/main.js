@@ -89,13 +89,26 @@ async function kill(undisturbedMs, reference) {
   const out = join(folder, 'killed')
   const running = study(file, out, redis.url)
   let kills = 0
-  const killer = setInterval(async () => {
-    const victim = Math.floor(Math.random() * workers.length)
-    workers[victim].kill('SIGKILL')
+  // Only workers that serve are killed, and each is replaced by one: there are never more than four.
+  const starting = new Set()
+  let over = false
+  const killer = setInterval(() => {
+    if (workers.length === 0) return
+    const [victim] = workers.splice(Math.floor(Math.random() * workers.length), 1)
+    victim.kill('SIGKILL')
     kills++
-    workers[victim] = await startWorker(redis.url, LOCK_MS)
+    const start = startWorker(redis.url, LOCK_MS).then(async (worker) => {
+      starting.delete(start)
+      if (over) await stop(worker, 'SIGKILL')
+      else workers.push(worker)
+    })
+    starting.add(start)
   }, KILL_MS)
-  const { timing, doneRuns } = await running.ended.finally(() => clearInterval(killer))
+  const { timing, doneRuns } = await running.ended.finally(async () => {
+    over = true
+    clearInterval(killer)
+    await Promise.all(starting)
+  })
   const slowdown = timing.wallMs / undisturbedMs
   console.log(
     `4 workers, one killed every ${seconds(KILL_MS)} (${kills} kills): ${seconds(timing.wallMs)}, ${slowdown.toFixed(2)} × undisturbed`,

@@ -16,6 +16,10 @@ const KEPT_STUDIES = 4
 /** Times a chunk may be taken over from workers that went silent, before it counts as failed. */
 export const MOST_STALLED = 3
 
+/** A worker that ends looks this often whether its Redis is there, and gives up after so many looks without. */
+const LOOK_MS = 250
+const MOST_LOOKS = 8
+
 export const DEFAULT_LOCK_MS = 30_000
 
 export interface WorkerOptions {
@@ -106,7 +110,7 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   // Lost connections and locks: BullMQ goes on by itself, and the coordinator sees what is missing.
   worker.on('error', () => {})
   try {
-    await worker.waitUntilReady()
+    await Promise.race([worker.waitUntilReady(), untilAborted(options.signal)])
     options.onReady?.()
     await untilAborted(options.signal)
   } finally {
@@ -115,9 +119,18 @@ export async function runWorker(options: WorkerOptions): Promise<void> {
   }
 }
 
-/** Ends after the chunks at work, at once where Redis is away. */
+/** Ends after the chunks at work, but waits for no Redis that is away. */
 async function closing(worker: { close(force?: boolean): Promise<void> }, redis: Redis): Promise<void> {
-  await worker.close(redis.status !== 'ready')
+  let timer: NodeJS.Timeout | undefined
+  const away = new Promise<void>((resolve) => {
+    let looks = 0
+    timer = setInterval(() => {
+      looks = redis.status === 'ready' ? 0 : looks + 1
+      if (looks >= MOST_LOOKS) resolve()
+    }, LOOK_MS)
+  })
+  await Promise.race([worker.close(redis.status !== 'ready').catch(() => {}), away])
+  clearInterval(timer)
   redis.disconnect()
 }
 

@@ -243,6 +243,15 @@ describe('a study on workers over Redis', function () {
     await serve(own.url.replace('//', '//:right@'))
   })
 
+  it('lets a worker end whose Redis is away', async () => {
+    const own = await startRedis(folder())
+    const worker = await startWorker(own.url)
+    stops.push(() => ended(worker, 'SIGKILL'))
+    await own.kill()
+    await ended(worker, 'SIGTERM')
+    assert.deepEqual([worker.exitCode, worker.signalCode], [0, null])
+  })
+
   it('says that no worker is there, and goes on when one comes', async () => {
     const own = await startRedis(folder())
     stops.push(() => own.kill())
