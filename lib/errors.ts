@@ -25,6 +25,10 @@ export type ErrorCode =
   | 'ERR_LAXITY_QUEUE_TIMEOUT' // waited too long for a lease
   | 'ERR_LAXITY_DEADLINE' // would miss its deadline even on an idle instance
   | 'ERR_LAXITY_LOST' // a lease that gave no sign of life, or whose instance was lost
+  | 'ERR_LAXITY_PACKAGE' // an optional package that is not installed
+  | 'ERR_LAXITY_REDIS' // a Redis that cannot be reached, or refuses
+  | 'ERR_LAXITY_STUDY' // a study that ended with runs set aside
+  | 'ERR_LAXITY_INFEASIBLE' // nothing in the range searched meets the demand
   | 'ERR_LAXITY_NATIVE' // a status of the core that names no better code
 
 /**

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import type { CalibrateFlags } from './calibrate.ts'
+import type { CapacityFlags } from './capacity.ts'
 import type { CompareFlags } from './compare.ts'
 import { addCompareFlags } from './compare-options.ts'
 import type { Context } from './context.ts'
@@ -9,9 +10,11 @@ import { addRunFlags, addSetupFlags } from './options.ts'
 import type { ReplayFlags } from './replay.ts'
 import type { ReportFlags } from './report.ts'
 import type { SimulateFlags } from './simulate.ts'
+import type { StudyFlags } from './study.ts'
 import { addTraceFlags, numeric, TRACE_HELP, type TraceFlags } from './trace.ts'
 import type { TraceEventsFlags } from './trace-events.ts'
 import type { TuneFlags } from './tune.ts'
+import type { WorkerFlags } from './worker.ts'
 
 const REPORT_HELP = 'also write an HTML page with figures (see `laxity report`)'
 
@@ -222,6 +225,86 @@ export function createProgram(context: Context): Command {
     .action(async (rows: string, flags: CalibrateFlags) => {
       const { calibrateCommand } = await import('./calibrate.ts')
       await calibrateCommand(rows, flags, context)
+    })
+
+  program
+    .command('study')
+    .description('Run a grid of simulations: clusters × workloads × rates × policies × parameters × seeds.')
+    .argument('<study>', 'YAML or JSON (schemas/study.schema.json, docs/study.md)')
+    .option('--out <folder>', 'results and tables (default: beside the study, as .results)')
+    .option('--redis <url>', 'workers on other machines run it: see `laxity worker`')
+    .option('--workers <n>', 'threads of a local run (default: cores − 1)', numeric)
+    .option('--parquet', 'write runs.parquet beside runs.csv')
+    .option('--yes', 'run large studies without being asked')
+    .option('--json', 'one JSON document on standard output')
+    .addHelpText(
+      'after',
+      examples(['study study.yaml', 'study study.yaml --parquet --redis redis://:password@queue:6379']),
+    )
+    .action(async (study: string, flags: StudyFlags) => {
+      const { studyCommand } = await import('./study.ts')
+      await studyCommand(study, flags, context)
+    })
+
+  program
+    .command('worker')
+    .description('Serve studies on a Redis: start any number, on any machine, at any time.')
+    .option('--redis <url>', 'redis://[user:password@]host[:port][/database], or rediss:// for TLS')
+    .option('--concurrency <n>', 'chunks at a time, each on a thread (default: 1)', numeric)
+    .option('--lock-ms <n>', 'how long a chunk stays that of a silent worker (default: 30000)', numeric)
+    .option('--quiet', 'say nothing of single chunks')
+    .addHelpText('after', examples(['worker --redis redis://queue:6379 --concurrency 4']))
+    .action(async (flags: WorkerFlags) => {
+      const { workerCommand } = await import('./worker.ts')
+      await workerCommand(flags, context)
+    })
+
+  const capacity = program
+    .command('capacity')
+    .description('What to buy, how much it carries, how to split it: questions that small studies answer.')
+  const question = (name: string, text: string) =>
+    addRunFlags(capacity.command(name).description(text).argument('<trace>', TRACE_HELP))
+      .option('--alpha <n>', 'dispatch weight from 0 to 1 (default: 0.3)', numeric)
+      .option('--seeds <n>', 'streams of arrivals, common to all alternatives (default: 8)', numeric)
+      .option('--repeat <n>', 'the trace n times over, so that a run is long enough (default: 1)', numeric)
+      .option('--redis <url>', 'workers on other machines run it: see `laxity worker`')
+  const demand = (command: Command) =>
+    command.option(
+      '--attainment <share>',
+      'share of workflows in time that is asked for (default: 0.95)',
+      numeric,
+    )
+
+  demand(question('cheapest', 'The cheapest cluster of a price list that meets an attainment at a rate.'))
+    .option('--prices <file>', 'YAML or JSON (schemas/prices.schema.json)')
+    .addHelpText(
+      'after',
+      examples(['capacity cheapest chess:3 --prices prices.yaml --rate 0.5 --slo-scale 3']),
+    )
+    .action(async (trace: string, flags: CapacityFlags) => {
+      const { cheapestCommand } = await import('./capacity.ts')
+      await cheapestCommand(trace, flags, context)
+    })
+
+  demand(question('max-rate', 'The highest rate at which a cluster meets an attainment.'))
+    .option('--from <rate>', 'lowest rate searched (default: 0.01)', numeric)
+    .option('--to <rate>', 'highest rate searched (default: 1000)', numeric)
+    .option('--tolerance <share>', 'how close the answer is bracketed (default: 0.01)', numeric)
+    .addHelpText(
+      'after',
+      examples(['capacity max-rate chess:3 --cluster hexgen-hetero-1 --policy laxity --attainment 0.9']),
+    )
+    .action(async (trace: string, flags: CapacityFlags) => {
+      const { maxRateCommand } = await import('./capacity.ts')
+      await maxRateCommand(trace, flags, context)
+    })
+
+  question('split', 'The best prefill:decode split of n instances.')
+    .option('--instances <n>', 'instances in all; --cluster says of which kind', numeric)
+    .addHelpText('after', examples(['capacity split trace.jsonl --cluster pair.json --instances 8 --rate 2']))
+    .action(async (trace: string, flags: CapacityFlags) => {
+      const { splitCommand } = await import('./capacity.ts')
+      await splitCommand(trace, flags, context)
     })
 
   return program

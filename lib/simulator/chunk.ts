@@ -21,6 +21,8 @@ export interface Variant {
   row: number
   alpha: number | undefined
   replication: number
+  /** In place of the base's; the seed of prediction errors follows it. */
+  seed?: number | undefined
 }
 
 /**
@@ -146,9 +148,13 @@ function tryVariant(native: NativeAddon, cache: Cache, chunk: Chunk, variant: Va
     cache.simulator = simulator
   }
 
-  const { row, alpha, replication } = variant
+  const { row, alpha, replication, seed } = variant
   const parameters = alpha === undefined ? base.parameters : { ...base.parameters, alpha }
   const run: NativeRun = { ...base, parameters, replication }
+  if (seed !== undefined) {
+    run.seed = seed
+    if (base.error !== undefined) run.error = { ...base.error, seed }
+  }
   const curve = attainment.subarray(row * scales.length, (row + 1) * scales.length)
   const outputs: NativeOutputs = { ...chunk.outputs, control }
   if (scales.length > 0) Object.assign(outputs, { scales, attainment: curve })

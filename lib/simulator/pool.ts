@@ -9,6 +9,8 @@ const IDLE_MS = 10_000
 export interface PoolLease {
   readonly size: number
   run(chunk: Chunk): Promise<ChunkResult>
+  /** Gives a task to the default export of another module, by its URL, on the same threads. */
+  runModule(url: string, task: unknown): Promise<unknown>
   /** Rejects when a thread dies without a task of its own, as when it cannot load the addon. */
   readonly failed: Promise<never>
   /** Gives the pool back. `broken`: its threads may be busy with abandoned work, so nobody may get it again. */
@@ -56,6 +58,7 @@ export async function leasePool(size: number): Promise<PoolLease> {
     size,
     failed,
     run: (chunk) => mine.pool.run(chunk) as Promise<ChunkResult>,
+    runModule: (filename, task) => mine.pool.run(task, { filename }),
     release: async (broken) => {
       mine.users--
       mine.pool.off('error', died)

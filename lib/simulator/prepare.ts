@@ -44,36 +44,91 @@ export async function prepare(
 ): Promise<Prepared> {
   const { problems } = reader
   const cluster = await readCluster(reader)
+  const chosen = choose(native, reader, checked, cluster)
+  const source = readSource(reader)
+  problems.throwIfAny()
+  if (checked.signal?.aborted) throw abortedError(checked.signal)
+
+  const table = await readTable(source!, checked.signal)
+  return join(native, reader, checked, cluster!, chosen, table)
+}
+
+/**
+ * The same for a cluster and a trace in memory. `bound`: the cluster as an earlier call joined it to this trace under
+ * the same options of cluster and engines.
+ */
+export function assemble(
+  native: NativeAddon,
+  reader: OptionReader,
+  checked: CheckedOptions,
+  cluster: ResolvedCluster,
+  table: TraceTable,
+  bound?: NativeCluster,
+): Prepared {
+  return join(native, reader, checked, cluster, choose(native, reader, checked, cluster), table, bound)
+}
+
+/** What depends on the kind of cluster; problems are left in the reader. */
+function choose(
+  native: NativeAddon,
+  reader: OptionReader,
+  checked: CheckedOptions,
+  cluster: ResolvedCluster | undefined,
+): Chosen {
   const kind = kindOf(cluster)
   const policy = readPolicy(reader, native, kind, checked.compat)
   if (kind !== 'unknown') {
     checkPairOptions(reader, checked.pairs, kind === 'paired')
     checkPlanning(reader, checked.planning, policy.policy, checked.compat)
   }
-  const source = readSource(reader)
-  problems.throwIfAny()
-  if (checked.signal?.aborted) throw abortedError(checked.signal)
+  return { kind, policy }
+}
 
-  const table = await readTable(source!, checked.signal)
+interface Chosen {
+  kind: ClusterKind
+  policy: ReturnType<typeof readPolicy>
+}
+
+function join(
+  native: NativeAddon,
+  reader: OptionReader,
+  checked: CheckedOptions,
+  cluster: ResolvedCluster,
+  { kind, policy }: Chosen,
+  table: TraceTable,
+  bound?: NativeCluster,
+): Prepared {
+  const { problems } = reader
   if (table.workflows === 0 || table.calls === 0) {
     throw new LaxityError('ERR_LAXITY_EMPTY', 'The trace has no calls', table.source)
   }
   const { trace, tenants, scales } = assignTenants(reader, checked.tenants, table, checked.sloScale)
   const run = completeRun(reader, checked, policy, kind, trace)
   if (scales !== undefined) run.tenantScales = scales
-  let nativeCluster: NativeCluster | undefined
+  let nativeCluster = bound
   try {
-    nativeCluster = bindCluster(cluster!, trace)
-    if (kind === 'unified') overrideModes(reader, checked, nativeCluster)
-    if (checked.prefixCache !== undefined) setPrefixCaches(nativeCluster, checked.prefixCache)
-    if (checked.compat !== 'none' && nativeCluster.instances.some(({ prefixCache }) => prefixCache))
-      reader.add(`${NOT_COMPAT} prefix caches: set \`prefixCache\` to 0`, 'compat')
-    checkFits(trace, nativeCluster, checked.compat.startsWith('hexgen'))
+    nativeCluster ??= bindAndCheck(reader, checked, kind, cluster, trace)
   } catch (error) {
     problems.absorb(error)
   }
   problems.throwIfAny()
-  return { native, trace, cluster: cluster!, nativeCluster: nativeCluster!, run, tenants }
+  return { native, trace, cluster, nativeCluster: nativeCluster!, run, tenants }
+}
+
+function bindAndCheck(
+  reader: OptionReader,
+  checked: CheckedOptions,
+  kind: ClusterKind,
+  cluster: ResolvedCluster,
+  trace: TraceTable,
+): NativeCluster {
+  const nativeCluster = bindCluster(cluster, trace)
+  if (kind === 'unified') overrideModes(reader, checked, nativeCluster)
+  if (checked.prefixCache !== undefined) setPrefixCaches(nativeCluster, checked.prefixCache)
+  if (checked.compat !== 'none' && nativeCluster.instances.some(({ prefixCache }) => prefixCache))
+    reader.add(`${NOT_COMPAT} prefix caches: set \`prefixCache\` to 0`, 'compat')
+  checkFits(trace, nativeCluster, checked.compat.startsWith('hexgen'))
+  return nativeCluster
 }
 
 /** Options that override what the instances say, and what goes with what. */
@@ -117,7 +172,7 @@ async function readCluster(reader: OptionReader): Promise<ResolvedCluster | unde
 }
 
 /** Undefined where one of them is wrong. */
-function readOverrides(reader: OptionReader): LatencyOverrides | undefined {
+export function readOverrides(reader: OptionReader): LatencyOverrides | undefined {
   const before = reader.problems.count
   const latency = reader.oneOf('latency', ['constants', 'calibrated'] as const, undefined)
   const tp = reader.number('tp', undefined, '1, 2, 4 or 8', (value) => [1, 2, 4, 8].includes(value))

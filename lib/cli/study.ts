@@ -1,0 +1,121 @@
+import { createInterface } from 'node:readline/promises'
+import { describe, expected, LaxityError } from '../errors.ts'
+import { readPositioned } from '../study/positions.ts'
+import { checkUrl } from '../study/redis.ts'
+import { folderOf, resolveStudy } from '../study/resolve.ts'
+import { runStudy, type StudyResult } from '../study/run.ts'
+import { describeRun, type Study } from '../study/study.ts'
+import type { Context } from './context.ts'
+import { studyReporter } from './study-progress.ts'
+import { openTrace } from './trace.ts'
+
+export interface StudyFlags {
+  out?: string
+  redis?: string
+  workers?: unknown
+  parquet?: boolean
+  yes?: boolean
+  json?: boolean
+}
+
+/** Larger studies are asked about. */
+export const ASKED_ABOVE = 100_000
+const LISTED = 20
+const MOST_WORKERS = 256
+
+export async function studyCommand(file: string, flags: StudyFlags, context: Context): Promise<void> {
+  const out = flags.out ?? `${file.replace(/\.(ya?ml|json)$/i, '')}.results`
+  checkFlags(flags, out, file)
+  const source = await readPositioned(file, 'a study')
+  const study = await resolveStudy(source, {
+    folder: folderOf(file),
+    openTrace: (argument, format) => openTrace(argument, context.signal, format),
+    signal: context.signal,
+    onSize: (runs, text) => confirmSize(runs, text, flags.yes === true),
+  })
+  const reporter = studyReporter()
+  let result: StudyResult
+  try {
+    result = await runStudy(study, {
+      out,
+      redis: flags.redis,
+      workers: flags.workers as number | undefined,
+      parquet: flags.parquet,
+      signal: context.signal,
+      onProgress: reporter.update,
+      onNotice: reporter.notice,
+    })
+  } catch (error) {
+    reporter.stop()
+    if (context.signal.aborted)
+      reporter.notice(`stopped: what is finished is kept in ${out}, the same command continues`)
+    throw error
+  }
+  reporter.stop()
+  await context.print(flags.json ? studyJson(study, result) : studyText(study, result))
+  if (result.aside.length === 0) return
+  const runs = result.aside.reduce((sum, { from, to }) => sum + to - from, 0)
+  const message = `${runs} of ${result.runs} runs failed and were set aside; the same command tries them again`
+  throw new LaxityError('ERR_LAXITY_STUDY', message)
+}
+
+function checkFlags(flags: StudyFlags, out: string, file: string): void {
+  if (out === '' || out === file) {
+    throw new LaxityError('ERR_LAXITY_OPTION', `Expected a folder for \`out\`, got ${describe(out)}`, 'out')
+  }
+  const { workers } = flags
+  const valid = Number.isInteger(workers) && (workers as number) >= 1 && (workers as number) <= MOST_WORKERS
+  if (workers !== undefined && !valid) {
+    const message = expected(`a whole number from 1 to ${MOST_WORKERS}`, 'workers', workers)
+    throw new LaxityError('ERR_LAXITY_OPTION', message, 'workers')
+  }
+  if (flags.redis === undefined) return
+  checkUrl(flags.redis)
+  if (workers !== undefined) {
+    const message = '`workers` are threads of a local run: with `--redis`, start `laxity worker` processes'
+    throw new LaxityError('ERR_LAXITY_OPTION', message, 'workers')
+  }
+}
+
+/** @throws LaxityError ERR_LAXITY_LIMIT where a large study is not wanted, or nobody can be asked. */
+export async function confirmSize(runs: number, text: string, yes: boolean): Promise<void> {
+  if (runs <= ASKED_ABOVE || yes) return
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    const message = `${text}: more than ${ASKED_ABOVE.toLocaleString('en')}, so say \`--yes\` to run them`
+    throw new LaxityError('ERR_LAXITY_LIMIT', message)
+  }
+  const lines = createInterface({ input: process.stdin, output: process.stderr })
+  const answer = await lines.question(`${text}. Run them? [y/N] `)
+  lines.close()
+  if (!/^y(es)?$/i.test(answer.trim())) throw new LaxityError('ERR_LAXITY_LIMIT', `${text}: not run`)
+}
+
+/** The document of `study --json`. */
+export function studyJson(study: Study, result: StudyResult): string {
+  const aside = result.aside.map((one) => ({ ...one, first: describeRun(study, one.from) }))
+  return `${JSON.stringify({ command: 'study', ...result, aside })}\n`
+}
+
+export function studyText(study: Study, result: StudyResult): string {
+  const { id, name, runs, doneRuns, resumedRuns, aside, files, damaged, timing } = result
+  const count = (n: number) => n.toLocaleString('en')
+  const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
+  const where =
+    timing.workers === 0 ? 'workers on Redis' : `${timing.workers} thread${timing.workers === 1 ? '' : 's'}`
+  const lines = [
+    `${name} (${id}): ${count(doneRuns)} of ${count(runs)} runs${resumedRuns > 0 ? `, ${count(resumedRuns)} of them from before` : ''}`,
+    `${seconds(timing.wallMs)} for ${seconds(timing.cpuMs)} of simulation in ${timing.chunks} chunks, ${where}`,
+  ]
+  if (damaged > 0) lines.push(`${damaged} damaged lines of results.jsonl were dropped, their runs made again`)
+  if (aside.length > 0) {
+    lines.push('', 'Set aside:')
+    for (const { from, to, error, attempts } of aside.slice(0, LISTED)) {
+      const at = Object.entries(describeRun(study, from)).map(([key, value]) => `${key} ${value ?? '-'}`)
+      const more = to - from > 1 ? ` and ${to - from - 1} after it` : ''
+      lines.push(`  ${at.join(', ')}${more}: ${error} (${attempts} attempts)`)
+    }
+    if (aside.length > LISTED) lines.push(`  and ${aside.length - LISTED} more`)
+  }
+  lines.push('', ...files)
+  return `${lines.join('\n')}\n`
+}
