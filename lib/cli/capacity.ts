@@ -113,7 +113,7 @@ async function shared(argument: string, flags: CapacityFlags, context: Context):
   if (flags.redis !== undefined) checkUrl(flags.redis)
   const { repeatTrace } = await import('../capacity/repeat.ts')
   const trace = repeatTrace(
-    await openTrace(argument, context.signal, flags.format),
+    await openTrace(argument, context.signal, { format: flags.format }),
     (flags.repeat ?? 1) as number,
   )
   return {

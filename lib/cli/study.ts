@@ -29,7 +29,7 @@ export async function studyCommand(file: string, flags: StudyFlags, context: Con
   const source = await readPositioned(file, 'a study')
   const study = await resolveStudy(source, {
     folder: folderOf(file),
-    openTrace: (argument, format) => openTrace(argument, context.signal, format),
+    openTrace: (argument, format) => openTrace(argument, context.signal, { format }),
     signal: context.signal,
     onSize: (runs, text) => confirmSize(runs, text, flags.yes === true),
   })

@@ -48,7 +48,7 @@ export class Cells {
     const at = coordinatesOf(study, index * study.seeds.length)
     const options = optionsOf(study, at)
     const reader = new OptionReader(options, SIMULATE_KEYS)
-    const checked = readOptions(reader, this.#native)
+    const checked = readOptions(reader, this.#native.parameters)
     const alpha = reader.number('alpha', DEFAULT_ALPHA, 'a number from 0 to 1', isAlpha)
     const key = `${at.cluster},${at.workload}`
     const known = this.#bound.get(key)

@@ -55,7 +55,7 @@ describe('bad input to a study', () => {
     const resolving = parsePositioned(text, name).then((source) =>
       resolveStudy(source, {
         folder: folder(),
-        openTrace: (argument, format) => openTrace(argument, signal, format),
+        openTrace: (argument, format) => openTrace(argument, signal, { format }),
         onSize: (runs, size) => confirmSize(runs, size, false),
       }),
     )
