@@ -14,7 +14,7 @@ const FORMAT_HELP =
 
 /** Which trace, as commander hands it over. */
 export interface TraceFlags {
-  format?: string
+  format?: string | undefined
   workload?: string
   workflows?: unknown
   context?: string
