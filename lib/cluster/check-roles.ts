@@ -21,8 +21,10 @@ export function checkRole(instance: Raw, where: string, problems: Problems): voi
       wrong('kvBytesPerToken', expected('the KV of a token in bytes', 'kvBytesPerToken', undefined))
     }
   }
-  if (role !== 'prefill' && instance.prefillBatchTokens !== undefined) {
-    wrong('prefillBatchTokens', '`prefillBatchTokens` needs `role` "prefill"')
+  const batches =
+    role === 'prefill' || (role === 'unified' && (instance.mode ?? 'prefill-first') === 'prefill-first')
+  if (!batches && instance.prefillBatchTokens !== undefined) {
+    wrong('prefillBatchTokens', '`prefillBatchTokens` needs `role` "prefill", or `mode` "prefill-first"')
   }
   if (role === 'decode') {
     for (const field of ['prefixCacheTokens', 'prefixCacheTiers']) {

@@ -96,7 +96,7 @@ export function resolveCluster(
 function common(entry: InstanceConfig) {
   const { model, role = 'unified' } = entry
   const fields = modeFields(entry.mode, entry.chunkTokens, entry.decodeShare)
-  if (role === 'prefill') fields.chunkTokens = entry.prefillBatchTokens ?? 0
+  if (fields.mode === 'prefill-first') fields.chunkTokens = entry.prefillBatchTokens ?? 0
   return { role, model, ...fields, prefixCache: prefixCache(entry) }
 }
 

@@ -136,6 +136,7 @@ function overrideModes(reader: OptionReader, checked: CheckedOptions, cluster: N
   const { chunkTokens, decodeShare } = checked
   for (const instance of cluster.instances) {
     const own = instance.mode
+    if (own === 'prefill-first' && (checked.mode ?? own) === own) continue
     const fields = modeFields(
       checked.mode ?? own,
       chunkTokens ?? (own === 'chunked' ? instance.chunkTokens : undefined),

@@ -115,7 +115,7 @@ describe('prefill-decode clusters', () => {
     ],
     [
       'links of unified instances',
-      [{ gpu: 'a100', linkGBps: 5, kvBytesPerToken: 7, prefillBatchTokens: 3 }],
+      [{ gpu: 'a100', linkGBps: 5, kvBytesPerToken: 7, mode: 'chunked', prefillBatchTokens: 3 }],
       ['kvBytesPerToken', 'linkGBps', 'prefillBatchTokens'].map((field) => `cluster.instances[0].${field}`),
       /`linkGBps` needs `role` "prefill" or "decode"/,
     ],
