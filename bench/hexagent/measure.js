@@ -1,7 +1,7 @@
 // Runs, each once: a study asks by what sets a run apart, and finds what it has measured already.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { compare, generateWorkload, simulate } from '../../dist/index.js'
 import { pairedRatio } from '../../dist/compare/intervals.js'
+import { compare, generateWorkload, simulate } from '../../dist/index.js'
 import { native } from '../../dist/native.js'
 import { TRACES } from './paper.js'
 import { MODELS } from './settings.js'
@@ -33,13 +33,14 @@ export class Measurements {
   }
 
   /**
-   * The paper's arrivals: a burst of its many workflows at its rate. Req95 and Req99 by seed; seed k draws workflows and
+   * The paper's arrivals: a burst of its many workflows at its rate, both `times` as many. Req95 and Req99 by seed; seed k draws workflows and
    * arrivals, the same for every policy.
    */
-  burst({ trace, cluster, model, policy, seeds, options = {} }) {
-    const key = ['burst', trace, cluster, model, policy, seeds, JSON.stringify(options)].join(' ')
+  burst({ trace, cluster, model, policy, seeds, times = 1, options = {} }) {
+    const key = ['burst', trace, cluster, model, policy, seeds, times, JSON.stringify(options)].join(' ')
     return this.once(key, async () => {
-      const { workflows, rate } = TRACES[trace]
+      const workflows = times * TRACES[trace].workflows
+      const rate = times * TRACES[trace].rate
       const runs = []
       for (let seed = 1; seed <= seeds; seed += 1) {
         const [order, placement] = policy.split('/')
@@ -75,7 +76,9 @@ export class Measurements {
 
   /** `compare` at a load, many workflows. Rows by policy. */
   steady({ trace, cluster, model, policies, workflows, seeds, options = {} }) {
-    const key = ['steady', trace, cluster, model, policies, workflows, seeds, JSON.stringify(options)].join(' ')
+    const key = ['steady', trace, cluster, model, policies, workflows, seeds, JSON.stringify(options)].join(
+      ' ',
+    )
     return this.once(key, async () => {
       const { rows } = await compare({
         workload: trace,
