@@ -32,6 +32,7 @@ export type {
   Feedback,
   Knowledge,
   PairOptions,
+  Planning,
   RateStep,
   SloBase,
 } from './native.ts'
@@ -65,6 +66,7 @@ export type {
   CallRow,
   Metrics,
   PairUse,
+  PlanUse,
   SimulationResult,
   WorkflowRow,
 } from './simulator/result.ts'
