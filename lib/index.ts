@@ -33,6 +33,7 @@ export type {
   Feedback,
   Knowledge,
   PairOptions,
+  Planning,
   RateStep,
   SloBase,
 } from './native.ts'
@@ -66,6 +67,7 @@ export type {
   CallRow,
   Metrics,
   PairUse,
+  PlanUse,
   SimulationResult,
   WorkflowRow,
 } from './simulator/result.ts'

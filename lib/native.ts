@@ -364,6 +364,8 @@ export interface NativeRun extends NativePolicy {
   sloBase: SloBase
   /** Which of the cluster's templates says what workflows are expected to do: 0 (default) or 1. SLOs always use 0. */
   template?: 'mean' | 'pessimistic'
+  /** False: the scheduler is told of no deadline but a declared SLO's; default true. */
+  deadlines?: boolean
   /** Assert the conservation laws at every event (slow). */
   laws: boolean
   /** For `gamma`: coefficient of variation of the gaps. */

@@ -33,13 +33,14 @@ export class Measurements {
   }
 
   /**
-   * The paper's arrivals: a burst of its many workflows at its rate. Req95 and Req99 by seed; seed k draws workflows and
+   * The paper's arrivals: a burst of its many workflows at its rate, both `times` as many. Req95 and Req99 by seed; seed k draws workflows and
    * arrivals, the same for every policy.
    */
-  burst({ trace, cluster, model, policy, seeds, options = {} }) {
-    const key = ['burst', trace, cluster, model, policy, seeds, JSON.stringify(options)].join(' ')
+  burst({ trace, cluster, model, policy, seeds, times = 1, options = {} }) {
+    const key = ['burst', trace, cluster, model, policy, seeds, times, JSON.stringify(options)].join(' ')
     return this.once(key, async () => {
-      const { workflows, rate } = TRACES[trace]
+      const workflows = times * TRACES[trace].workflows
+      const rate = times * TRACES[trace].rate
       const runs = []
       for (let seed = 1; seed <= seeds; seed += 1) {
         const [order, placement] = policy.split('/')

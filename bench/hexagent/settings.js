@@ -46,6 +46,6 @@ export const POOLS = {
 
 export function sizes(quick) {
   return quick
-    ? { burstSeeds: 2, otherSeeds: 2, steadyWorkflows: 60, steadySeeds: 2, overload: 100 }
-    : { burstSeeds: 10, otherSeeds: 5, steadyWorkflows: 1000, steadySeeds: 3, overload: 10_000 }
+    ? { seeds: 2, workflows: 60, steadySeeds: 2, others: 30, overload: 100 }
+    : { seeds: 10, workflows: 1000, steadySeeds: 3, others: 300, overload: 10_000 }
 }

@@ -38,6 +38,10 @@ export function addCompareFlags(command: Command, numeric: (text: string) => unk
       'deadlines of orders that use them: arrival + scale × base (default: 5)',
       numeric,
     )
+    .option(
+      '--deadlines <kind>',
+      'what the scheduler is told of: slo or none (default: none where the base is the final horizon, else slo)',
+    )
     .option('--error <parts>', 'prediction errors, as for simulate')
     .option('--prefix-cache <tokens>', 'prefix cache of every instance that prefills, 0 = none', numeric)
     .option('--parameter <name=value>', 'further parameter of order or placement; repeatable', parameter)

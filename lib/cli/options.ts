@@ -42,6 +42,7 @@ export interface Flags extends TraceFlags {
   gpu?: string
   tp?: unknown
   sloBase?: string
+  deadlines?: string
   reserve?: string
   staging?: string
   decodeAdmission?: string
@@ -112,6 +113,10 @@ export function addRunFlags(command: Command): Command {
     .option(
       '--slo-base <kind>',
       'template, exclusive or horizon (default: horizon on prefill-decode clusters, else template or exclusive)',
+    )
+    .option(
+      '--deadlines <kind>',
+      'what the scheduler is told of: slo or none (default: none where the base is the final horizon, else slo)',
     )
     .option('--workers <n>', 'threads; 0 = none (default: none for small jobs, else cores − 1)', numeric)
     .option('--seed <n>', 'seed of the arrivals (default: 1)', numeric)
@@ -203,6 +208,7 @@ const SHARED = [
   'error',
   'sloScale',
   'sloBase',
+  'deadlines',
   'workers',
   'seed',
   'reserve',

@@ -163,6 +163,7 @@ class Comparison {
             batch,
             context: prepared.trace.context,
             sloBase: prepared.run.sloBase,
+            deadlines: prepared.run.deadlines === false ? 'none' : 'slo',
             error: prepared.error,
           }
         }),

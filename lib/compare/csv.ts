@@ -16,6 +16,7 @@ const PLAIN = [
   'knowledge',
   'feedback',
   'sloBase',
+  'deadlines',
   'links',
   'reserve',
   'decodeAdmission',

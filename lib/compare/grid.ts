@@ -68,7 +68,8 @@ export async function readSites(
   }
 
   const all = [...policies.values()].flat().map(({ policy }) => policy)
-  if (all.length > 0 && checked.plannings.some(({ planning }) => planning !== 'sync') && !all.some(plans))
+  const late = checked.plannings.some(({ planning }) => planning !== 'sync')
+  if (all.length > 0 && unified === undefined && late && !all.some(plans))
     reader.add('`planning`: none of the policies plans', 'planning')
   const declared = checked.remaining.some((sigma) => sigma !== undefined)
   if (all.length > 0 && declared && !all.some(usesRemaining))

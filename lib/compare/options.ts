@@ -62,6 +62,7 @@ export interface CompareOptions {
   sloBase?: SloBase | undefined
   /** The same in all runs, as for `simulate`. */
   sloScale?: RunOptions['sloScale']
+  deadlines?: RunOptions['deadlines']
   error?: RunOptions['error']
   prefixCache?: RunOptions['prefixCache']
   parameters?: RunOptions['parameters']
@@ -78,6 +79,7 @@ export interface CompareOptions {
 export const COMMON = [
   'sloBase',
   'sloScale',
+  'deadlines',
   'error',
   'prefixCache',
   'parameters',

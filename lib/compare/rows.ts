@@ -40,6 +40,8 @@ export interface CompareRow extends Record<Compared, number> {
   feedback: Feedback
   /** What req95, req99 and attainment are multiples of. */
   sloBase: SloBase
+  /** What the scheduler is told of. */
+  deadlines: 'slo' | 'none'
   /** Null on unified clusters; `reserve` also where staging gives it no meaning. */
   links: PairOptions['links'] | null
   reserve: PairOptions['reserve'] | null
@@ -114,6 +116,7 @@ export interface Run {
   batch: BatchResult
   context: ContextPreset | undefined
   sloBase: SloBase
+  deadlines: 'slo' | 'none'
   error: string | undefined
 }
 
@@ -184,6 +187,7 @@ function labels(setting: Setting, named: NamedPolicy, ratePerS: number, run: Run
     knowledge,
     feedback,
     sloBase: run.sloBase,
+    deadlines: run.deadlines,
     links: pairs?.links ?? null,
     reserve: pairs?.reserve ?? null,
     decodeAdmission: pairs?.decodeAdmission ?? null,

@@ -6,18 +6,20 @@ import { count, duration, percent, significant } from './units.ts'
 
 /** A comparison for people: a table for every setting, the first policy on top, and what the numbers are. */
 export function compareReport(result: CompareResult): string {
-  const settings = new Map<string, CompareRow[]>()
+  const settings: CompareRow[][] = []
   for (const row of result.rows) {
-    const heading = headingOf(row)
-    settings.set(heading, [...(settings.get(heading) ?? []), row])
+    // The first policy of a setting is compared with nothing.
+    if (row.versusFirst === null) settings.push([])
+    settings.at(-1)!.push(row)
   }
-  const parts = [...settings].map(([heading, rows]) => `${heading}\n\n${settingTable(rows)}`)
+  const parts = settings.map((rows) => `${headingOf(rows)}\n\n${settingTable(rows)}`)
   parts.push(footer(result))
   return `${parts.join('\n\n')}\n`
 }
 
 /** What was assumed: rows are comparable only where this agrees. */
-function headingOf(row: CompareRow): string {
+function headingOf(rows: readonly CompareRow[]): string {
+  const row = rows[0]!
   const { workload, context, cluster, model, load, ratePerS, knowledge, feedback, error } = row
   const what = [
     `${workload}${context === null ? '' : ` (${context} ${context === 'new' ? 'tokens' : 'context'})`}`,
@@ -26,9 +28,15 @@ function headingOf(row: CompareRow): string {
     `${count(row.workflows)} workflows × ${row.seeds} seed${row.seeds > 1 ? 's' : ''}`,
   ].join(' ')
   const how = [`knowledge ${knowledge}`, `feedback ${feedback}`, `base ${row.sloBase}`]
+  if (row.deadlines === 'none') how.push('no deadlines')
   if (row.links !== null) how.push(`links ${row.links}`, `staging ${row.staging}`)
   if (row.reserve !== null) how.push(`reserve ${row.reserve}`)
   if (row.decodeAdmission !== null) how.push(`decode admission ${row.decodeAdmission}`)
+  // Not every policy takes notice of these.
+  const planned = rows.find(({ planLatencyMs }) => planLatencyMs !== null)
+  if (planned !== undefined) how.push(`planning ${planned.planning} after ${planned.planLatencyMs} ms`)
+  const told = rows.find(({ remaining }) => remaining !== null)
+  if (told !== undefined) how.push(`remaining ${told.remaining}`)
   if (error !== null) how.push(`errors ${error}`)
   return `${what}\n${how.join(', ')}`
 }

@@ -86,6 +86,12 @@ export interface RunOptions {
    * idle cluster). Default `horizon` on prefill-decode clusters, else `template` where the trace ships one, else `exclusive`.
    */
   sloBase?: SloBase | undefined
+  /**
+   * What the scheduler is told of: the deadlines of `sloScale` (`slo`), or none but a declared SLO's (`none`), so that orders that
+   * need one take arrival + `horizonFactor` × the horizon so far. Default `slo`; `none` where the base is the final horizon, which no
+   * scheduler can know, and neither `sloScale` nor `tenants` are given.
+   */
+  deadlines?: 'slo' | 'none' | undefined
   /** Default 1. */
   seed?: number | undefined
   /** Permutes ties between equal instances; 0 (default) keeps their order. */
@@ -190,6 +196,7 @@ const RUN_KEYS = [
   'rate',
   'sloScale',
   'sloBase',
+  'deadlines',
   'seed',
   'tieSeed',
   'placementSeed',

@@ -244,6 +244,8 @@ function completeRun(
   if (arrivals === 'trace' && checked.arrivals === undefined && checked.shape.rateStep !== undefined) {
     addStepProblem(reader)
   }
+  const unknowable = sloBase === 'horizon' && !reader.given('sloScale') && !reader.given('tenants')
+  const deadlines = checked.deadlines ?? (unknowable ? 'none' : 'slo')
   return {
     ...policy,
     ...(placementFunction && { placement: guardPlacement(placementFunction) }),
@@ -263,6 +265,7 @@ function completeRun(
     placementSeed: checked.placementSeed,
     sloScale: checked.sloScale,
     sloBase,
+    ...(deadlines === 'none' && { deadlines: false }),
     compat: checked.compat,
     laws: checked.laws,
     ...checked.shape,

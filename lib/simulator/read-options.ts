@@ -26,6 +26,7 @@ export interface CheckedOptions {
   rate: number | undefined
   sloScale: number
   sloBase: SloBase | undefined
+  deadlines: (typeof DEADLINES)[number] | undefined
   seed: number
   tieSeed: number
   placementSeed: number
@@ -47,6 +48,7 @@ const COMPATS = ['none', 'hexgen', 'hexgen-ticks', 'distserve', 'splitwise'] as 
 export const KNOWLEDGE = ['online', 'template', 'declared', 'oracle'] as const
 export const FEEDBACK = ['boundary', 'lease'] as const
 export const SLO_BASES = ['template', 'exclusive', 'horizon'] as const
+export const DEADLINES = ['slo', 'none'] as const
 const MOST_LOOKAHEAD = 1000
 const MOST_WORKERS = 256
 const MOST_PER_SECOND = 1e6
@@ -94,6 +96,7 @@ export function readOptions(reader: OptionReader, parameters: readonly string[])
     rate,
     sloScale: reader.positive('sloScale', 5, LARGEST_SCALE),
     sloBase: reader.oneOf('sloBase', SLO_BASES, undefined),
+    deadlines: reader.oneOf('deadlines', DEADLINES, undefined),
     seed: reader.whole('seed', 1),
     tieSeed: reader.whole('tieSeed', 0),
     placementSeed: reader.whole('placementSeed', 1),

@@ -142,6 +142,7 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out, Plac
   out->sloBase = static_cast<SloBase>(base);
   out->stageTemplate = static_cast<std::uint16_t>(stageTemplate);
   out->laws = from.Get("laws").ToBoolean();
+  if (!from.Get("deadlines").IsUndefined()) out->deadlines = from.Get("deadlines").ToBoolean();
   return true;
 }
 

@@ -350,7 +350,7 @@ void Driver::arrivalEvents(Nanos t) {
     if (outputs_.arrivalMs != nullptr) outputs_.arrivalMs[w.workflow] = toMs(t);
     const std::uint16_t tenant = c.tenant == nullptr ? 0 : c.tenant[w.workflow];
     const auto stages = static_cast<std::int16_t>(cluster_.templates.empty() ? -1 : options_.stageTemplate);
-    event(scheduler_.openWorkflow(t, {w.ref, tenant, stages, 0, slo_.deadline(w.workflow, t), -1}));
+    event(scheduler_.openWorkflow(t, {w.ref, tenant, stages, 0, slo_.told(w.workflow, t), -1}));
   }
   for (const std::uint32_t index : opened_) {
     if (early()) revealAll(index, t);

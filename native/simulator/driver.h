@@ -43,6 +43,10 @@ class SloRule {
 
   Nanos base(std::uint32_t workflow) const;
   Nanos deadline(std::uint32_t workflow, Nanos arrival) const;
+  /// What the scheduler is told: the deadline, or kNever.
+  Nanos told(std::uint32_t workflow, Nanos arrival) const {
+    return options_.deadlines || declared(workflow) ? deadline(workflow, arrival) : kNever;
+  }
   /// From arrival to deadline, where the arrival is early enough.
   Nanos allowed(std::uint32_t workflow) const { return deadline(workflow, 0); }
 

