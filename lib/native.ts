@@ -1,4 +1,5 @@
 import type { EngineMode } from './cluster/modes.ts'
+import type { Role } from './cluster/roles.ts'
 import { loadAddon } from './load-addon.ts'
 import type { PlacementFailure, PlacementFunction } from './scheduler/placement.ts'
 
@@ -11,6 +12,8 @@ export interface NativeAddon {
   /** Registered names, in registry order. */
   readonly orders: readonly string[]
   readonly placements: readonly string[]
+  /** Those of prefill-decode clusters. */
+  readonly pairPlacements: readonly string[]
   /** Parameter names a run accepts (`alpha`, `beta`, …). */
   readonly parameters: readonly string[]
   /** One sentence per status value, indexed by status. */
@@ -235,10 +238,16 @@ export interface NativeInstance {
   kvTokens: number
   maxSequences: number
   mode: EngineMode
-  /** Mode `chunked`: tokens of an iteration's budget; else 0. */
+  /** Mode `chunked`: tokens of an iteration's budget; role `prefill`: of a batch of prompts; else 0. */
   chunkTokens: number
   /** Mode `decode-share`: speed of decode beside a prefill, in thousandths; else 0. */
   decodeShare: number
+  /** Default `unified`. */
+  role?: Role
+  /** Other roles: time of a token's KV through this end of a link, alone, ms. */
+  linkMsPerToken?: number
+  /** The fixed part of a transfer at this end. */
+  linkLatencyMs?: number
   /** Tiers of its prefix cache, the fastest (GPU memory, 0 ms) first; left out = none. */
   prefixCache?: { tokens: number; msPerToken: number }[]
 }
@@ -282,6 +291,26 @@ export interface NativePolicy {
   migrate?: boolean
   /** How wrong its predictions are; left out = not at all. */
   error?: NativeError
+  /** On prefill-decode clusters, and only there: then `placement` names a pair placement. */
+  pairs?: PairOptions
+}
+
+export type Reserve = 'early' | 'late'
+export type Staging = 'none' | 'unlimited'
+export type DecodeAdmission = 'scheduler' | 'engine'
+export type Links = 'contended' | 'free'
+export type SloBase = 'template' | 'exclusive' | 'horizon'
+
+/** `native/cluster/pair_options.h`, same names, same meaning. */
+export interface PairOptions {
+  reserve: Reserve
+  staging: Staging
+  decodeAdmission: DecodeAdmission
+  links: Links
+  backfill: boolean
+  lateDecode: boolean
+  /** 0 to 1. */
+  overlap: number
 }
 
 /** `native/simulator/prediction_error.h`, same names, same meaning. */
@@ -304,8 +333,8 @@ export interface NativeRun extends NativePolicy {
   replication: number
   /** Deadline = arrival + sloScale × base. Overridden by the trace's own sloMs where it has one. */
   sloScale: number
-  /** Base of deadlines and SLO scales: the template's time, or each workflow's exclusive time. */
-  sloBase: 'template' | 'exclusive'
+  /** Base of deadlines and SLO scales: the template's time, or each workflow's exclusive time or final horizon. */
+  sloBase: SloBase
   /** Which of the cluster's templates says what workflows are expected to do: 0 (default) or 1. SLOs always use 0. */
   template?: 'mean' | 'pessimistic'
   /** Assert the conservation laws at every event (slow). */
@@ -333,6 +362,11 @@ export interface NativeOutputs {
   leasedMs?: Float64Array
   firstTokenMs?: Float64Array
   finishedMs?: Float64Array
+  /** Prefill-decode: which decode instance; when the transfer began, was done, and the call joined a batch. */
+  decodeInstance?: Uint16Array
+  transferStartMs?: Float64Array
+  transferredMs?: Float64Array
+  decodeMs?: Float64Array
   /** [scales] in, [scales] out: share of workflows within scale × base. */
   scales?: Float64Array
   attainment?: Float64Array
@@ -357,7 +391,16 @@ export interface NativeResult {
   p99Ms: number
   /** Smallest scale that 95 % of the workflows meet. */
   sloScale95: number
+  sloScale99: number
   throughputPerS: number
+  /** Prefill-decode: busy share of the makespan, mean over the instances of the role. */
+  prefillUtilisation: number
+  decodeUtilisation: number
+  /** Prefill-decode: largest share of a decode instance's KV in use. */
+  decodeKvPeak: number
+  /** Quantiles of the thread CPU time of a plan, where the core measures it. */
+  planP50Us?: number
+  planP99Us?: number
   /** Evictions that an engine dealt with on its own (feedback `lease`); `evictions` are those the scheduler saw. */
   hiddenEvictions: number
   /** Leases that found some, or none, of their shared prefix; that found less than the hint had promised. */
@@ -413,11 +456,11 @@ export interface NativeScheduler {
   setLogging(on: boolean): void
   /** The records logged since the last call. */
   takeLog(): Uint8Array
-  /** 18 columns per instance (`lib/scheduler/snapshot.ts`); returns the number of instances. */
+  /** 21 columns per instance (`lib/scheduler/snapshot.ts`); returns the number of instances. */
   instances(out: Float64Array): number
-  /** now ms, leases granted, live workflows, calls ready without a lease, retries refused, retry tokens */
+  /** now ms, leases granted, live workflows, calls ready without a lease, retries refused, retry tokens, KV expired, revoked */
   totals(out: Float64Array): void
-  /** 19 columns of a call; returns a status. */
+  /** 20 columns of a call; returns a status. */
   callInfo(slot: number, generation: number, out: Float64Array): number
   /** H of an open workflow. */
   horizonMs(workflow: number): number

@@ -1,5 +1,6 @@
 import type { HardwareConfig } from '../model/config.ts'
 import type { EngineMode } from './modes.ts'
+import type { Role } from './roles.ts'
 
 /** Service times by formula, in milliseconds. */
 export interface ConstantLatency {
@@ -66,9 +67,22 @@ export interface InstanceConfig {
   chunkTokens?: number | undefined
   /** Mode `decode-share`: speed of decode beside a prefill, which gets the rest; steps of 0.001, default 0.5. */
   decodeShare?: number | undefined
-  /** Only `unified` so far. */
-  role?: 'unified' | 'prefill' | 'decode' | undefined
-  /** Prefix cache in GPU memory, tokens, beside the KV cache of running calls; default 0 = none. */
+  /** Default `unified`. A cluster is unified, or prefill and decode, as a whole. */
+  role?: Role | undefined
+  /**
+   * Roles `prefill` and `decode`: what this end of a link carries, 10⁹ bytes/s. Default, as sample data: 25 with an A100,
+   * 50 otherwise. A transfer runs at the speed of its slower end.
+   */
+  linkGBps?: number | undefined
+  /** Roles `prefill` and `decode`: fixed part of a transfer; the larger of both ends counts. Default 1.02. */
+  linkLatencyMs?: number | undefined
+  /** Roles `prefill` and `decode`: bytes sent / bytes of KV; default 1. */
+  linkCompression?: number | undefined
+  /** Roles `prefill` and `decode`: KV of a token; known where the model is, required with `latency`. */
+  kvBytesPerToken?: number | undefined
+  /** Role `prefill`: prompts run as one batch up to so many tokens; default: one prompt at a time. */
+  prefillBatchTokens?: number | undefined
+  /** Prefix cache in GPU memory, tokens, beside the KV cache of running calls; default 0 = none. Not for role `decode`. */
   prefixCacheTokens?: number | undefined
   /** Slower tiers, the fastest first: what falls out of one goes to the next, and costs its time to come back. */
   prefixCacheTiers?: { tokens: number; msPerToken: number }[] | undefined

@@ -13,4 +13,10 @@ export const LIMITS = {
   instances: 65_535,
   prefixTokens: 10_000_000_000,
   prefixTiers: 8,
+  leastLinkGBps: 1e-3,
+  linkGBps: 1e6,
+  linkLatencyMs: 60_000,
+  leastLinkCompression: 1e-3,
+  linkCompression: 10,
+  kvBytes: 1e9,
 } as const

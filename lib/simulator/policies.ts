@@ -20,6 +20,18 @@ export const POLICY_PRESETS: Readonly<Record<string, Policy>> = {
   laxity: { order: 'ratio', placement: 'eftxp', binding: 'at-reveal', migrate: true },
 }
 
+/** On prefill-decode clusters: HexAGenT's rule (arXiv 2605.16637) and, so far, the same under the package's own name. */
+const HEXAGENT: Policy = {
+  order: 'ratio',
+  placement: 'earliest-finish',
+  binding: 'at-credit',
+  migrate: false,
+}
+export const PAIR_POLICY_PRESETS: Readonly<Record<string, Policy>> = { hexagent: HEXAGENT, laxity: HEXAGENT }
+
+/** What a run does that names no policy. */
+export const DEFAULT_POLICY = { unified: 'hexgen-flow', paired: 'hexagent' } as const
+
 /** Placements that choose among instances with credit, so that the call must wait in one shared queue. */
 const SHARED_QUEUE = new Set(['global-queue', 'earliest-finish'])
 

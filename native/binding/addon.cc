@@ -12,6 +12,7 @@
 #include "binding/trace_wrap.h"
 #include "binding/workload_wrap.h"
 #include "order/registry.h"
+#include "placement/pair_registry.h"
 #include "placement/registry.h"
 
 namespace laxity::binding {
@@ -69,6 +70,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
     reasons.emplace_back(reason(static_cast<Status>(s)));
   exports.Set("orders", nameList(env, orderNames()));
   exports.Set("placements", nameList(env, placementNames()));
+  exports.Set("pairPlacements", nameList(env, pairPlacementNames()));
   exports.Set("parameters", nameList(env, parameters));
   exports.Set("statusReasons", nameList(env, reasons));
   exports.Set("eventLayout", eventLayout(env));

@@ -4,6 +4,7 @@
 
 #include "binding/model_convert.h"
 #include "order/registry.h"
+#include "placement/pair_registry.h"
 #include "placement/registry.h"
 
 namespace laxity::binding {
@@ -200,6 +201,31 @@ bool readTemplates(Napi::Object from, std::vector<std::vector<TemplateEntry>>* o
   return true;
 }
 
+namespace {
+
+/// Role and link of an instance; all optional, a unified one has none of them.
+bool readRole(Napi::Object item, InstanceSpec* spec) {
+  static constexpr const char* kRoles[] = {"unified", "prefill", "decode"};
+  const auto given = [&item](const char* name) { return !item.Get(name).IsUndefined(); };
+  int role = 0;
+  double perToken = 0;
+  double latency = 0;
+  if ((given("role") && !readName(item, "role", kRoles, &role)) ||
+      (given("linkMsPerToken") && !readNumber(item, "linkMsPerToken", &perToken)) ||
+      (given("linkLatencyMs") && !readNumber(item, "linkLatencyMs", &latency))) {
+    return false;
+  }
+  if (!(perToken >= 0 && perToken <= 1000)) return fail(item.Env(), "`linkMsPerToken` out of range");
+  if (!(latency >= 0 && latency <= toMs(kMaxLinkLatency)))
+    return fail(item.Env(), "`linkLatencyMs` out of range");
+  spec->role = static_cast<Role>(role);
+  spec->linkPerToken = fineFromMs(perToken);
+  spec->linkLatency = fromMs(latency);
+  return true;
+}
+
+}  // namespace
+
 bool readInstances(Napi::Object from, std::vector<InstanceSpec>* out) {
   Napi::Array list;
   if (!readList(from, "instances", &list)) return false;
@@ -215,7 +241,8 @@ bool readInstances(Napi::Object from, std::vector<InstanceSpec>* out) {
         !readInteger(item, "kvTokens", 1, static_cast<double>(kMaxKvTokens), &spec.kvTokens) ||
         !readInteger(item, "maxSequences", 1, kMaxSequences, &spec.maxSequences) ||
         !readInteger(item, "chunkTokens", 0, kMaxChunkTokens, &spec.chunkTokens) ||
-        !readInteger(item, "decodeShare", 0, kDecodeShareUnit - 1, &spec.decodeShare)) {
+        !readInteger(item, "decodeShare", 0, kDecodeShareUnit - 1, &spec.decodeShare) ||
+        !readRole(item, &spec)) {
       return false;
     }
     spec.mode = static_cast<EngineMode>(mode);
@@ -276,6 +303,33 @@ bool readError(Napi::Object from, PredictionError* out) {
   return ok(checkError(*out)) || fail(from.Env(), "`error` out of range");
 }
 
+/// `pairs`, which a run on a prefill-decode cluster has.
+bool readPairs(Napi::Value value, PairOptions* out) {
+  if (!value.IsObject()) return fail(value.Env(), "Expected an object for `pairs`");
+  static constexpr const char* kReserves[] = {"early", "late"};
+  static constexpr const char* kStagings[] = {"none", "unlimited"};
+  static constexpr const char* kAdmissions[] = {"scheduler", "engine"};
+  static constexpr const char* kLinks[] = {"contended", "free"};
+  const Napi::Object pairs = value.As<Napi::Object>();
+  int reserve = 0;
+  int staging = 0;
+  int admission = 0;
+  int links = 0;
+  if (!readName(pairs, "reserve", kReserves, &reserve) || !readName(pairs, "staging", kStagings, &staging) ||
+      !readName(pairs, "decodeAdmission", kAdmissions, &admission) ||
+      !readName(pairs, "links", kLinks, &links) || !readNumber(pairs, "overlap", &out->overlap)) {
+    return false;
+  }
+  if (!(out->overlap >= 0 && out->overlap <= 1)) return fail(value.Env(), "`overlap` out of range");
+  out->reserve = static_cast<Reserve>(reserve);
+  out->staging = static_cast<Staging>(staging);
+  out->admission = static_cast<DecodeAdmission>(admission);
+  out->links = static_cast<Links>(links);
+  out->backfill = pairs.Get("backfill").ToBoolean();
+  out->lateDecode = pairs.Get("lateDecode").ToBoolean();
+  return true;
+}
+
 }  // namespace
 
 bool readPolicy(Napi::Object from, RunOptions* out, PlacementFunction* function) {
@@ -301,7 +355,13 @@ bool readPolicy(Napi::Object from, RunOptions* out, PlacementFunction* function)
     return false;
   }
   if (!makeOrder(order, &out->order)) return fail(from.Env(), "Unknown order \"" + order + "\"");
-  if (placer.IsFunction()) {
+  const Napi::Value pairs = from.Get("pairs");
+  if (!pairs.IsUndefined()) {
+    if (placer.IsFunction()) return fail(from.Env(), "A function cannot place pairs");
+    if (!makePairPlacement(placement, &out->pairPlacement))
+      return fail(from.Env(), "Unknown pair placement \"" + placement + "\"");
+    if (!readPairs(pairs, &out->pairs)) return false;
+  } else if (placer.IsFunction()) {
     function->bind(placer.As<Napi::Function>());
     out->placement = function->placement();
   } else if (!makePlacement(placement, &out->placement)) {

@@ -35,8 +35,8 @@ bool readInstances(Napi::Object from, std::vector<InstanceSpec>* out);
 bool readPrefixCaches(Napi::Object from, std::vector<std::vector<CacheTier>>* out);
 
 /// order, placement, binding, feedback, lookahead, knowledge, parameters, tieSeed, compat; optional
-/// placementSeed, migrate, error. A placement that is a function is bound to `function`, which must outlive
-/// the run.
+/// placementSeed, migrate, error, pairs. With `pairs` (prefill-decode clusters) `placement` names a pair
+/// placement. A placement that is a function is bound to `function`, which must outlive the run.
 bool readPolicy(Napi::Object from, RunOptions* out, PlacementFunction* function);
 
 /// A name among those of an enum, by position.

@@ -43,6 +43,10 @@ bool readOutputs(Napi::Object from, const Trace& bound, RunOutputs* out) {
       !output(from, "leasedMs", napi_float64_array, trace.calls, &out->leasedMs) ||
       !output(from, "firstTokenMs", napi_float64_array, trace.calls, &out->firstTokenMs) ||
       !output(from, "finishedMs", napi_float64_array, trace.calls, &out->finishedMs) ||
+      !output(from, "decodeInstance", napi_uint16_array, trace.calls, &out->decodeInstance) ||
+      !output(from, "transferStartMs", napi_float64_array, trace.calls, &out->transferStartMs) ||
+      !output(from, "transferredMs", napi_float64_array, trace.calls, &out->transferredMs) ||
+      !output(from, "decodeMs", napi_float64_array, trace.calls, &out->decodeMs) ||
       !output(from, "attainment", napi_float64_array, scales.length, &out->attainment) ||
       !output(from, "control", napi_int32_array, 2, &out->control)) {
     return false;
@@ -89,7 +93,7 @@ bool readTenantScales(Napi::Object from, std::vector<double>* out) {
 
 bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out, PlacementFunction* function) {
   static constexpr const char* kArrivals[] = {"poisson", "fixed", "trace", "gamma", "bursts"};
-  static constexpr const char* kBases[] = {"template", "exclusive"};
+  static constexpr const char* kBases[] = {"template", "exclusive", "horizon"};
   int arrivals = 0;
   int base = 0;
   double seed = 0;
@@ -134,7 +138,11 @@ Napi::Object resultObject(Napi::Env env, Status status, const RunResult& r, std:
   o.Set("p95Ms", r.p95Ms);
   o.Set("p99Ms", r.p99Ms);
   o.Set("sloScale95", r.sloScale95);
+  o.Set("sloScale99", r.sloScale99);
   o.Set("throughputPerS", r.throughputPerS);
+  o.Set("prefillUtilisation", r.prefillUtilisation);
+  o.Set("decodeUtilisation", r.decodeUtilisation);
+  o.Set("decodeKvPeak", r.decodeKvPeak);
   o.Set("hiddenEvictions", static_cast<double>(r.hiddenEvictions));
   o.Set("cacheHits", static_cast<double>(r.cache.hits));
   o.Set("cacheMisses", static_cast<double>(r.cache.misses));

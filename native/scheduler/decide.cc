@@ -499,10 +499,7 @@ void Scheduler::assign(std::uint32_t slot, std::uint32_t instance) {
   c.cost = {e.exec, e.prefill, kvNeed(c), context, c.sequences, tokens};
   m.ledger.assign(c.cost);
   cluster_.workChanged(instance);
-  if (rules_.any && wantsProbe(instance)) {
-    live_.breakers[instance].probe = slot;
-    updateMasks();
-  }
+  if (rules_.any) probeTaken(instance, slot);
 }
 
 void Scheduler::unassign(std::uint32_t slot) {
@@ -516,10 +513,7 @@ void Scheduler::unassign(std::uint32_t slot) {
   cluster_.workChanged(c.instance);
   const std::uint32_t left = c.instance;
   c.instance = kNoSlot;
-  if (rules_.any && left < live_.breakers.size() && live_.breakers[left].probe == slot) {
-    live_.breakers[left].probe = kNoSlot;
-    updateMasks();
-  }
+  if (rules_.any) probeOver(left, slot);
 }
 
 /// Leases an assigned call that has left its queue, and reserves for it in the same step.

@@ -34,6 +34,7 @@ void Scheduler::assignPrefill(std::uint32_t slot, std::uint32_t instance) {
   pairs_->call(slot).onPrefill = true;
   p.ledger.assign(c.cost);
   cluster_.workChanged(instance);
+  if (rules_.any) probeTaken(instance, slot);
 }
 
 /// The KV has left p, or was never there. The call keeps the name of p.
@@ -57,6 +58,7 @@ void Scheduler::leavePrefill(std::uint32_t slot) {
   }
   p.ledger.unassign(c.cost);
   cluster_.workChanged(c.instance);
+  if (rules_.any) probeOver(c.instance, slot);
   touch(c.instance);
 }
 
@@ -71,6 +73,7 @@ void Scheduler::joinDecode(std::uint32_t slot, std::uint32_t decode, Nanos kvRea
   d.ledger.assign(cost);
   d.ledger.commit(cost);
   cluster_.workChanged(decode);
+  if (rules_.any) probeTaken(decode, slot);
 }
 
 void Scheduler::leaveDecode(std::uint32_t slot) {
@@ -86,6 +89,7 @@ void Scheduler::leaveDecode(std::uint32_t slot) {
   d.ledger.unassign(pair.cost);
   cluster_.workChanged(decode);
   pairs_->release(cluster_, slot, now_);
+  if (rules_.any) probeOver(decode, slot);
   touch(decode);
 }
 
@@ -115,6 +119,7 @@ void Scheduler::pairPrefilled(std::uint32_t slot) {
   if (tracksBacklog_) p.backlog.firstToken(c.cost);
   touch(c.instance);
   pair.prefilled = true;
+  if (rules_.any) live_.calls[slot].kvSince = now_;
   if (pairs_->options.lateDecode && !pair.admitted && c.instance != kNoSlot) chooseDecodeAgain(slot);
 
   const bool unlimited = pairs_->options.staging == Staging::kUnlimited;
@@ -129,6 +134,7 @@ void Scheduler::pairPrefilled(std::uint32_t slot) {
   c.state = CallState::kWaitDecode;
   pairs_->expect(slot, ready, std::max(pair.finish, pairs_->decodeFinish(c, pair, ready)));
   if (pairs_->options.reserve == Reserve::kLate) askRoom(slot);
+  if (rules_.any) watchKv(slot);
 }
 
 Status Scheduler::transferDone(Nanos t, const CallEvent& e) {
@@ -151,6 +157,7 @@ void Scheduler::kvArrived(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   PairCall& pair = pairs_->call(slot);
   pairs_->move(cluster_, slot, c.instance, false);
+  if (rules_.any) legOk(slot, c.instance);
   leavePrefill(slot);
   pair.kvReady = now_;
   if (pairs_->options.staging == Staging::kUnlimited &&
@@ -211,7 +218,8 @@ void Scheduler::emitAdmit(std::uint32_t slot) {
 bool Scheduler::chooseDecodeAgain(std::uint32_t slot) {
   const Call& c = graph_.call(slot);
   const PairCall& pair = pairs_->call(slot);
-  const std::uint32_t chosen = pairs_->freeChoice(cluster_, c, slot, c.instance, now_);
+  const std::uint32_t chosen =
+      pairs_->freeChoice(cluster_, c, slot, c.instance, avoided(slot, Role::kDecode), now_);
   if (chosen == kNoSlot || chosen == pair.decode) return chosen != kNoSlot;
   const bool asked = pair.waits;
   const Nanos ready = now_ + pairs_->transferNow(cluster_, c.instance, chosen, c.promptTokens);
@@ -243,7 +251,10 @@ void Scheduler::rescue(std::uint32_t slot) {
     return;
   }
   const bool prefilled = c.state != CallState::kPrefilling;
-  if (prefilled) c.state = CallState::kWaitDecode;
+  if (prefilled) {
+    c.state = CallState::kWaitDecode;
+    if (rules_.any) watchKv(slot);
+  }
   if (pairs_->options.admission == DecodeAdmission::kEngine) {
     if (prefilled) {
       c.state = CallState::kTransferring;

@@ -13,6 +13,7 @@
 // each end counts as slowed by 1 + n / k; frozen during a plan.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -102,9 +103,10 @@ class Pairs {
   /// Of the classes of two instances, at the present load of the links.
   Nanos transferNow(const Cluster& cluster, std::uint32_t prefill, std::uint32_t decode,
                     std::uint32_t prompt) const;
-  /// A free decode call's d: the least (finish, perm) by the decode planner; kNoSlot without any.
+  /// A free decode call's d: the least (finish, perm) by the decode planner; kNoSlot without any. `avoid`
+  /// only where it is the only one.
   std::uint32_t freeChoice(const Cluster& cluster, const Call& c, std::uint32_t slot, std::uint32_t prefill,
-                           Nanos t);
+                           std::uint32_t avoid, Nanos t);
 
   // --- the planner
   bool plans() const {
@@ -123,9 +125,9 @@ class Pairs {
   /// Before a plan: prefill instances as their ledgers are, open where `open(instance)`; transfer times at
   /// the present load.
   template <class Open>
-  void refresh(const Cluster& cluster, const Graph& graph, Open&& open) {
+  void refresh(const Cluster& cluster, const Graph& graph, Nanos t, Open&& open) {
     for (std::uint32_t p = 0; p < prefillInstances_.size(); ++p) {
-      prefill_.setReady(p, cluster.at(prefillInstances_[p]).ledger.prefillsEnd);
+      prefill_.setReady(p, readyAt(cluster.at(prefillInstances_[p]), t));
       prefill_.setOpen(p, open(prefillInstances_[p]));
     }
     refreshTransfers(cluster, graph);
@@ -157,6 +159,11 @@ class Pairs {
     std::int64_t context = 0;
   };
 
+  /// When p could begin another prefill; work that no call stands for comes first.
+  static Nanos readyAt(const Instance& p, Nanos t) {
+    if (p.correction == 0) return p.ledger.prefillsEnd;
+    return std::min(kMaxTime, std::max(p.ledger.prefillsEnd, t) + p.correction);
+  }
   void retime(const Cluster& cluster, std::uint32_t decode, Nanos t, std::int64_t sequences,
               std::int64_t context);
   void refreshTransfers(const Cluster& cluster, const Graph& graph);

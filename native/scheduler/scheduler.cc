@@ -243,6 +243,7 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   if (pairs_ != nullptr) pairs_->grow(graph_.callSlots(), stride_);
   const bool feasible = estimateCall(slot);
   meanSum_ += c.mean;
+  promptSum_ += c.promptTokens;
   ++meanCount_;
 
   if (tracksHorizon(w)) {
@@ -334,8 +335,9 @@ Status Scheduler::progress(Nanos t, const Progress& e) {
   if (const Status status = fromEngine(t, e.attempt); !ok(status)) return status;
   if (EventRecord* r = tap(t, EventKind::kProgress)) r->progress = e;
   const std::uint32_t slot = e.attempt.call.slot;
-  if (graph_.call(slot).state == CallState::kPrefilling) prefilled(slot);
-  if (pairs_ != nullptr && pairs_->call(slot).onPrefill) kvArrived(slot);
+  // Without a token it is a sign of life and no more.
+  if (e.tokens > 0 && graph_.call(slot).state == CallState::kPrefilling) prefilled(slot);
+  if (e.tokens > 0 && pairs_ != nullptr && pairs_->call(slot).onPrefill) kvArrived(slot);
   if (rules_.any) liveSign(slot);
   return Status::kOk;
 }
@@ -410,11 +412,11 @@ Status Scheduler::failed(Nanos t, const Failed& e) {
   const bool retryable =
       e.failure != FailureClass::kClientError && e.clientBytes == 0 && c.retries < kMaxRetries && takeRetry();
   const bool beyondPrefill = e.leg == Leg::kDecode || e.leg == Leg::kLink;
-  const std::uint32_t at = e.leg == Leg::kDecode ? pairs_->call(slot).decode : c.instance;
+  const std::uint32_t at = beyondPrefill ? pairs_->call(slot).decode : c.instance;
   Instance& m = cluster_.at(at);
   if (rules_.any) {
     live_.calls[slot].avoid = at;
-    if (e.failure == FailureClass::kFault) outcomeFault(slot);
+    if (e.failure == FailureClass::kFault) outcomeFault(slot, at);
   }
   const Nanos pause =
       e.retryAfter == 0 && e.failure == FailureClass::kBackpressure ? rules_.backpressure : e.retryAfter;

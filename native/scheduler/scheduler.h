@@ -219,8 +219,17 @@ class Scheduler {
   bool wantsProbe(std::uint32_t instance) const;
   std::uint32_t probeFor(std::uint32_t slot) const;
   void updateMasks();
-  bool panics(std::uint16_t model) const;
-  void outcomeFault(std::uint32_t slot);
+  std::uint32_t probeDecodeFor(std::uint32_t slot) const;
+  void probeTaken(std::uint32_t instance, std::uint32_t slot);
+  void probeOver(std::uint32_t instance, std::uint32_t slot);
+  bool panics(std::uint16_t model, Role role) const;
+  void outcomeFault(std::uint32_t slot, std::uint32_t m);
+  void legOk(std::uint32_t slot, std::uint32_t m);
+  void learnSpeed(std::uint32_t latency, Nanos prefill, std::uint32_t promptTokens, Nanos decode,
+                  std::uint32_t steps);
+  void watchKv(std::uint32_t slot);
+  void expireKv(Ref ref, std::uint32_t epoch);
+  void takeBack(std::uint32_t slot, RejectReason reason);
   void outcomeOk(std::uint32_t slot, std::uint32_t outputTokens);
   bool takeRetry();
   void correct(std::uint32_t instance, Nanos work, Nanos until);
@@ -286,6 +295,8 @@ class Scheduler {
                    Nanos finish);
   void leaveShared(std::uint32_t slot);
   void leaseByPlan();
+  bool redirect(std::uint32_t slot, std::uint32_t* prefill, std::uint32_t* decode);
+  std::uint32_t avoided(std::uint32_t slot, Role role) const;
   bool keyWaiting();
   void serveDecode(std::uint32_t instance);
   OrderView pairOrderView(const Call& c, std::uint32_t instance) const;
@@ -409,7 +420,7 @@ class Scheduler {
   double projectedOn(const PlacementView& view, std::uint32_t instance) const;
   void mostUrgent(std::uint32_t instance, std::size_t count);
 
-  enum class TimerKind : std::uint8_t { kCall, kBreaker, kCorrection, kTelemetry };
+  enum class TimerKind : std::uint8_t { kCall, kBreaker, kCorrection, kTelemetry, kKvPark };
   /// kCall: the assumed first token of an attempt, or (call = kNoSlot) the end of an instance's closedUntil.
   /// Others: `call` is the instance or the correction.
   struct Timer {
@@ -466,6 +477,7 @@ class Scheduler {
   std::vector<Estimate> estimates_;  ///< [call slot][class]
   __int128_t meanSum_ = 0;           ///< of the calls revealed so far, for beta
   std::int64_t meanCount_ = 0;
+  std::int64_t promptSum_ = 0;
 
   std::vector<IndexedHeap> queues_;  ///< at-reveal: one per instance
   /// Over the calls that wait in an instance's own queue; kept where the placement needs no more

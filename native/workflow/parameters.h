@@ -53,6 +53,8 @@ enum class Parameter : std::uint16_t {
   kPredictLengths,    ///< 1 = learn output lengths per (template, stage)
   kKeepHorizons,      ///< 1 = keep every horizon, so that the order can be switched while running
   kEnginePriority,    ///< 1 = leases carry a priority for engines that sort by one
+  kKvParkMs,          ///< longest wait of KV on p for room on d, from the first token; 0 = no bound
+  kTenantSlack,       ///< fair shares: weighted tokens that a tenant may be ahead of another; 0 = off
   kCount,
 };
 
@@ -92,6 +94,8 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"predictLengths", 0, 0, 1},
     {"keepHorizons", 0, 0, 1},
     {"enginePriority", 0, 0, 1},
+    {"kvParkMs", 0, 0, 1e12},
+    {"tenantSlack", 0, 0, 1e12},
 }};
 
 class PolicyParameters {
