@@ -120,6 +120,11 @@ export class Scheduler {
     return this.#core.workflows.open(options)
   }
 
+  /** Whether prefill and decode run on instances of their own. */
+  get paired(): boolean {
+    return this.#core.paired
+  }
+
   /** Ms since this scheduler began. */
   get nowMs(): number {
     return this.#core.nowMs()

@@ -63,8 +63,10 @@ void Scheduler::updateMasks() {
   // Only now: a queue that moves finds every mask in its place.
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
     if (cluster_.at(m).masked && cluster_.at(m).spec.role != Role::kDecode &&
-        live_.breakers[m].state == BreakerState::kOpen)
+        live_.breakers[m].state == BreakerState::kOpen) {
       requeueAll(m);
+      revokeAll(m);
+    }
   }
 }
 
@@ -223,11 +225,11 @@ void Scheduler::expireKv(Ref ref, std::uint32_t epoch) {
   if (c.epoch != epoch || c.state != CallState::kWaitDecode || !pairs_->call(ref.slot).onPrefill) return;
   if (now_ - live_.calls[ref.slot].kvSince < rules_.kvPark) return;
   ++live_.kvExpired;
-  takeBack(ref.slot, RejectReason::kKvExpired);
+  takeBack(ref.slot, RejectReason::kKvExpired, &rejected_);
 }
 
 /// The driver is told that the lease is over; the call waits for another one.
-void Scheduler::takeBack(std::uint32_t slot, RejectReason reason) {
+void Scheduler::takeBack(std::uint32_t slot, RejectReason reason, std::vector<Decision>* into) {
   Decision d{};
   d.kind = DecisionKind::kRevoke;
   d.rejectReason = reason;
@@ -235,7 +237,7 @@ void Scheduler::takeBack(std::uint32_t slot, RejectReason reason) {
   d.call = graph_.ref(slot);
   d.instance = graph_.call(slot).instance;
   d.decodeInstance = pairs_ == nullptr ? kNoSlot : pairs_->call(slot).decode;
-  rejected_.push_back(d);
+  into->push_back(d);
   backToReady(slot);
 }
 
@@ -353,7 +355,8 @@ void Scheduler::rederive() {
     return graph_.call(a).readyAt != graph_.call(b).readyAt ? graph_.call(a).readyAt < graph_.call(b).readyAt
                                                             : graph_.call(a).rank < graph_.call(b).rank;
   });
-  for (const std::uint32_t slot : ready) observe(CallStep::kReady, graph_.call(slot));
+  if (observes_)
+    for (const std::uint32_t slot : ready) observeAll(CallStep::kReady, graph_.call(slot), 0);
   if (!needsWholePath_) return;
   for (std::uint32_t workflow = 0; workflow < graph_.workflowSlots(); ++workflow) {
     Workflow& w = graph_.workflow(workflow);

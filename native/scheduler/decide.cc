@@ -305,12 +305,21 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
         if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
         const auto key = keyOf(mine);
         const bool late = s.ageing_ > 0 && overdue(c, s.now_, s.ageing_);
+        s.limitShares(s.queues_[instance], &c);
+        const bool over = c.workflow != kNoSlot && s.overShare(c);
         for (const HeapEntry& entry : s.queues_[instance].entries()) {
           if (s.ageing_ > 0) {
             const Call& other = s.graph_.call(entry.slot);
             const bool otherLate = overdue(other, s.now_, s.ageing_);
             if (late || otherLate) {
               add(entry, otherLate && (!late || older(other, c)));
+              continue;
+            }
+          }
+          if (s.shareSlack_ > 0) {
+            const bool otherOver = s.overShare(s.graph_.call(entry.slot));
+            if (otherOver != over) {
+              add(entry, over);
               continue;
             }
           }
@@ -394,6 +403,8 @@ std::uint32_t Scheduler::pick(const IndexedHeap& queue) const {
   if (ageing_ > 0) {
     if (const std::uint32_t late = oldestOverdue(queue); late != kNoSlot) return late;
   }
+  if (shareSlack_ > 0) [[unlikely]]
+    return pickShared(queue);
   if (!dynamic_) return queue.top().slot;
   return std::visit(
       [&](const auto& order) -> std::uint32_t {
@@ -637,7 +648,10 @@ void Scheduler::serve(std::span<const std::uint32_t> instances) {
       const std::uint32_t slot = pick(queue);
       const Call& c = graph_.call(slot);
       // Strict head of line: a call that does not fit holds back the less urgent ones.
-      if (!hasCredit(instance, c.cost.kv, c.cost.sequences)) break;
+      if (!hasCredit(instance, c.cost.kv, c.cost.sequences)) {
+        if (anyRevocable_ && revokeFor(slot, {&instance, 1})) continue;
+        break;
+      }
       const LeaseReason reason = looksAhead(m) ? LeaseReason::kLookahead : LeaseReason::kBestScore;
       dequeue(slot);
       grant(slot, reason);
@@ -693,7 +707,7 @@ bool Scheduler::leaseFromShared(std::uint16_t model) {
     if (!candidate.accepts()) continue;
     if (hasCredit(m, need, c.sequences)) withCredit_.push_back(m);
   }
-  if (withCredit_.empty()) return false;
+  if (withCredit_.empty()) return anyRevocable_ && revokeFor(slot, openInstances_);
   std::uint32_t chosen = rules_.any ? probeFor(slot) : kNoSlot;
   if (chosen == kNoSlot || std::find(withCredit_.begin(), withCredit_.end(), chosen) == withCredit_.end()) {
     if (rules_.any && withCredit_.size() > 1) std::erase(withCredit_, live_.calls[slot].avoid);

@@ -277,7 +277,7 @@ bool Scheduler::redirect(std::uint32_t slot, std::uint32_t* prefill, std::uint32
 /// Tells the planner how the waiting calls compare. True: by the projected ratio; false: by keys.
 bool Scheduler::keyWaiting() {
   bool demoted = false;
-  if (needsDelta_ && ageing_ == 0) {
+  if (needsDelta_ && ageing_ == 0 && shareSlack_ == 0) {
     const double weight = config_.parameters[Parameter::kHintWeight];
     for (const auto& entry : pairs_->waitingCalls()) {
       const Call& c = graph_.call(entry.slot);
@@ -290,7 +290,7 @@ bool Scheduler::keyWaiting() {
     }
     if (!demoted) return true;
   }
-  if (!dynamic_ && ageing_ == 0) {
+  if (!dynamic_ && ageing_ == 0 && shareSlack_ == 0) {
     for (const auto& entry : pairs_->waitingCalls())
       pairs_->setKey(entry.slot, staticKey(graph_.call(entry.slot), kNoSlot));
     return false;

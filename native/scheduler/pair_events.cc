@@ -173,9 +173,12 @@ void Scheduler::kvArrived(std::uint32_t slot) {
 
 void Scheduler::startDecode(std::uint32_t slot) {
   Call& c = graph_.call(slot);
-  const PairCall& pair = pairs_->call(slot);
+  PairCall& pair = pairs_->call(slot);
   c.state = CallState::kDecoding;
-  if (!pair.admitted) pairs_->admit(slot, pair.finish);
+  if (!pair.admitted) {
+    pair.unasked = true;
+    pairs_->admit(slot, pair.finish);
+  }
   pairs_->run(cluster_, c, slot, now_);
 }
 
@@ -290,6 +293,7 @@ void Scheduler::pairsChanged() {
 
 bool Scheduler::auditPairs(std::vector<Ledger>* derived, std::vector<Backlog>* backlogs,
                            std::vector<std::size_t>* waitingOn) const {
+  std::vector<std::int64_t> given(cluster_.size());
   for (std::uint32_t slot = 0; slot < graph_.callSlots(); ++slot) {
     const Call& c = graph_.call(slot);
     if (c.state == CallState::kFree || terminal(c.state)) continue;
@@ -310,6 +314,7 @@ bool Scheduler::auditPairs(std::vector<Ledger>* derived, std::vector<Backlog>* b
     if (pair.decode == kNoSlot) return false;
     (*derived)[pair.decode].assign(pair.cost);
     (*derived)[pair.decode].commit(pair.cost);
+    if (pair.admitted && !pair.unasked) given[pair.decode] += pair.cost.kv;
     if (pair.running != (c.state == CallState::kDecoding)) return false;
     if (pair.moving != (c.state == CallState::kTransferring)) return false;
     if (!pair.waits) continue;
@@ -322,7 +327,7 @@ bool Scheduler::auditPairs(std::vector<Ledger>* derived, std::vector<Backlog>* b
     if (i.spec.role != Role::kDecode || i.condition == Condition::kAbsent) continue;
     if (pairs_->committedKv(m) != i.ledger.reservedKv) return false;
     if (config_.feedback == Feedback::kLease && pairs_->options.admission == DecodeAdmission::kScheduler &&
-        pairs_->admittedKv(m) > i.spec.kvTokens)
+        given[m] > i.spec.kvTokens)
       return false;
   }
   return true;

@@ -187,7 +187,7 @@ void Pairs::release(const Cluster& cluster, std::uint32_t slot, Nanos t) {
   if (pair.previousOnDecode != kNoSlot) calls_[pair.previousOnDecode].nextOnDecode = pair.nextOnDecode;
   if (pair.nextOnDecode != kNoSlot) calls_[pair.nextOnDecode].previousOnDecode = pair.previousOnDecode;
   pair.decode = kNoSlot;
-  pair.admitted = pair.running = false;
+  pair.admitted = pair.running = pair.unasked = false;
 }
 
 void Pairs::move(const Cluster& cluster, std::uint32_t slot, std::uint32_t prefill, bool begins) {

@@ -40,6 +40,7 @@ struct PairCall {
   bool admitted = false;                     ///< has room on d
   bool moving = false;                       ///< its transfer is under way
   bool running = false;                      ///< decodes on d
+  bool unasked = false;                      ///< its KV came before the scheduler had given it room
   std::int64_t context = 0;                  ///< while running: counted in the clock of d
   Nanos kvReady = 0;                         ///< projected: its KV is on d
   Nanos finish = 0;                          ///< projected at the lease or at the first token

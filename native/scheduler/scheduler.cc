@@ -85,7 +85,9 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
   if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kSetParameter)) r->setParameter = e;
   config_.parameters = changed;
+  const std::int64_t slack = shareSlack_;
   cacheParameters();
+  sharesChanged(slack);
   if (e.parameter == static_cast<std::uint32_t>(Parameter::kAgeingMs)) {
     for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
       if (cluster_.known(m)) touch(m);
@@ -110,6 +112,8 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
 void Scheduler::cacheParameters() {
   ageing_ = fromMs(config_.parameters[Parameter::kAgeingMs]);
   budgetMargin_ = config_.parameters[Parameter::kBudgetMargin];
+  const double slack = config_.parameters[Parameter::kTenantSlack];
+  shareSlack_ = slack > 0 ? std::max<std::int64_t>(1, FairShares::slack(slack)) : 0;
 }
 
 Status Scheduler::planArrived(Nanos) { return Status::kUnsupported; }
@@ -140,6 +144,7 @@ Status Scheduler::openWorkflow(Nanos t, const OpenWorkflow& e) {
   w.hasDeadline = e.deadline != kNever;
   w.deadline = w.hasDeadline ? e.deadline : t;
   w.remaining = e.remaining;
+  weighTenant(e.tenant, e.weight);
   return Status::kOk;
 }
 
@@ -423,6 +428,7 @@ Status Scheduler::failed(Nanos t, const Failed& e) {
   if (pause > 0) {
     m.closedUntil = std::max(m.closedUntil, t + pause);
     startTimer(m.closedUntil, {kNoSlot, at, 0});
+    revokeAll(at);
   }
   if (retryable) {
     ++c.retries;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/heap.h"
@@ -20,6 +21,7 @@
 #include "placement/pair_registry.h"
 #include "placement/registry.h"
 #include "scheduler/events.h"
+#include "scheduler/fair_shares.h"
 #include "scheduler/live.h"
 #include "scheduler/log.h"
 #include "scheduler/migrate.h"
@@ -121,6 +123,7 @@ class Scheduler {
     decisions_.clear();
     if (!ok(place(t))) return {};
     if (!rejected_.empty() || !touched_.empty() || !rerouted_.empty()) decideAll();
+    if (revoked_) settleRevoked(t);
     if (rules_.any) enforceLimits(t);
     if (log_ != nullptr) logDecisions(t);
     return decisions_;
@@ -229,7 +232,27 @@ class Scheduler {
                   std::uint32_t steps);
   void watchKv(std::uint32_t slot);
   void expireKv(Ref ref, std::uint32_t epoch);
-  void takeBack(std::uint32_t slot, RejectReason reason);
+  void takeBack(std::uint32_t slot, RejectReason reason, std::vector<Decision>* into);
+
+  // revoke.cc
+  bool revocable(std::uint32_t instance) const;
+  template <class Visit>
+  void eachRevocable(std::uint32_t instance, Visit&& visit) const;
+  bool revokeFor(std::uint32_t slot, std::span<const std::uint32_t> instances);
+  bool creditWithout(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences,
+                     std::uint32_t lease) const;
+  void revokeAll(std::uint32_t instance);
+  void settleRevoked(Nanos t);
+
+  // shares.cc
+  [[gnu::cold, gnu::noinline]] void observeShares(CallStep step, const Call& c, std::uint32_t tokens);
+  void sharesChanged(std::int64_t before);
+  void weighTenant(std::uint16_t tenant, std::uint32_t weight);
+  void limitShares(const IndexedHeap& queue, const Call* another) const;
+  [[gnu::cold, gnu::noinline]] std::uint32_t pickShared(const IndexedHeap& queue) const;
+  bool overShare(const Call& c) const {
+    return shareSlack_ > 0 && shares_.of(graph_.workflow(c.workflow).tenant) > shareLimit_;
+  }
   void outcomeOk(std::uint32_t slot, std::uint32_t outputTokens);
   bool takeRetry();
   void correct(std::uint32_t instance, Nanos work, Nanos until);
@@ -331,8 +354,10 @@ class Scheduler {
   }
   void touchIfRoom(std::uint32_t instance) {
     const Instance& m = cluster_.at(instance);
-    if (m.ledger.leased >= m.spec.maxSequences + config_.lookahead) return;
-    if (!prefillGateOpen(m)) return;
+    if (!anyRevocable_ || !revocable(instance)) {
+      if (m.ledger.leased >= m.spec.maxSequences + config_.lookahead) return;
+      if (!prefillGateOpen(m)) return;
+    }
     touch(instance);
   }
   /// The prefill term of the credit (CONTRACT 5), from the ledger. Chunked engines take prompts while the
@@ -340,12 +365,15 @@ class Scheduler {
   /// token, since its progress is not seen. In boundary mode the exact capacity decides, and its last value
   /// says whether a chunked engine can have budget before it reports again.
   bool prefillGateOpen(const Instance& m) const {
-    if (m.spec.mode != EngineMode::kChunked) [[likely]]
-      return m.ledger.unprefilled < 1 + config_.lookahead ||
-             m.ledger.unprefilledTokens < (std::int64_t{1} + config_.lookahead) * m.spec.chunkTokens;
-    if (config_.feedback == Feedback::kBoundary) return m.ledger.leased == 0 || m.exact.prefillFree > 0;
-    return m.ledger.unprefilledTokens + m.ledger.running() <
-           (std::int64_t{1} + config_.lookahead) * m.spec.chunkTokens;
+    if (config_.feedback == Feedback::kBoundary && m.spec.mode == EngineMode::kChunked) [[unlikely]]
+      return m.ledger.leased == 0 || m.exact.prefillFree > 0;
+    return prefillGateOpen(m.spec, m.ledger);
+  }
+  bool prefillGateOpen(const InstanceSpec& spec, const Ledger& u) const {
+    if (spec.mode != EngineMode::kChunked) [[likely]]
+      return u.unprefilled < 1 + config_.lookahead ||
+             u.unprefilledTokens < (std::int64_t{1} + config_.lookahead) * spec.chunkTokens;
+    return u.unprefilledTokens + u.running() < (std::int64_t{1} + config_.lookahead) * spec.chunkTokens;
   }
   /// Whether the next lease goes beyond what the engine starts at once.
   bool looksAhead(const Instance& m) const {
@@ -371,6 +399,7 @@ class Scheduler {
   void reissueShared();
   void observe(CallStep step, Call& c, std::uint32_t tokens = 0) {
     if (observes_) observeAll(step, c, tokens);
+    if (shareSlack_ > 0) observeShares(step, c, tokens);
   }
   // Out of the way of runs whose order does not ask.
   [[gnu::cold, gnu::noinline]] void observeAll(CallStep step, Call& c, std::uint32_t tokens);
@@ -515,6 +544,13 @@ class Scheduler {
   Workflow previewWorkflow_;            ///< scratch of preview: stands for a workflow that is not open
   std::vector<Estimate> previewed_;     ///< scratch of preview
   std::vector<Nanos> previewedDecode_;  ///< the same, of decode classes
+  FairShares shares_;
+  std::int64_t shareSlack_ = 0;               ///< 0 = off
+  mutable std::int64_t shareLimit_ = kNever;  ///< of the queue that is looked at: who is above goes behind
+  std::vector<std::int64_t> shareCharged_;    ///< [call slot] for the present attempt
+  std::vector<std::pair<std::uint16_t, std::uint32_t>> shareWeights_;
+  bool anyRevocable_ = false;
+  bool revoked_ = false;  ///< in this decide: calls are to be placed again
   LiveRules rules_;
   LiveState live_;
   std::vector<std::uint32_t>* freed_ = nullptr;

@@ -144,6 +144,7 @@ std::vector<std::uint32_t> Scheduler::queueInOrder(std::uint32_t instance) const
 
 std::vector<std::uint32_t> Scheduler::inOrder(const IndexedHeap& queue) const {
   std::vector<HeapEntry> entries = queue.entries();
+  limitShares(queue, nullptr);
   std::visit(
       [&](const auto& order) {
         const WaitingCalls waiting{*this, queue};

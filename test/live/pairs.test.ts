@@ -12,7 +12,10 @@ import { random } from '../support/runs.ts'
 
 describe('the live scheduler on prefill-decode clusters', () => {
   it('leases a pair, gives room to decode, and ends with nothing left', async () => {
-    const { clock, scheduler } = virtual({ cluster: pairCluster(1, 1, { d: { kvTokens: 500 } }), lookahead: 0 })
+    const { clock, scheduler } = virtual({
+      cluster: pairCluster(1, 1, { d: { kvTokens: 500 } }),
+      lookahead: 0,
+    })
     const workflow = scheduler.workflow({ sloMs: 60_000 })
     const call = () => workflow.call({ promptTokens: 300, outputTokens: 50, parents: [] })
     const first = await call()
@@ -106,7 +109,11 @@ describe('the live scheduler on prefill-decode clusters', () => {
     }
   })
 
-  for (const policy of ['hexagent', { order: 'fcfs', placement: 'least-loaded' }, { order: 'edf', placement: 'round-robin', binding: 'at-credit' }] as const) {
+  for (const policy of [
+    'hexagent',
+    { order: 'fcfs', placement: 'least-loaded' },
+    { order: 'edf', placement: 'round-robin', binding: 'at-credit' },
+  ] as const) {
     const name = typeof policy === 'string' ? policy : policy.placement
     it(`opens the breaker of the decode instance that fails, probes it, closes it (${name})`, async () => {
       const { clock, scheduler } = virtual({
@@ -195,7 +202,13 @@ describe('the live scheduler on prefill-decode clusters', () => {
       await clock.advance(1)
     }
     const after = scheduler.snapshot().instances
-    assert.deepEqual(after.slice(6).map(({ breaker, masked }) => [breaker, masked]), [['open', false], ['open', false]])
+    assert.deepEqual(
+      after.slice(6).map(({ breaker, masked }) => [breaker, masked]),
+      [
+        ['open', false],
+        ['open', false],
+      ],
+    )
     const lease = await workflow.call({ promptTokens: 100, outputTokens: 10, parents: [] })
     lease.done()
     await scheduler.close()
@@ -270,9 +283,7 @@ describe('the live scheduler on prefill-decode clusters', () => {
     const workflow = scheduler.workflow()
     const next = random(5)
     const waiting = Array.from({ length: 30 }, () =>
-      watch(
-        workflow.call({ promptTokens: 100 + Math.floor(next() * 100), outputTokens: 20, parents: [] }),
-      ),
+      watch(workflow.call({ promptTokens: 100 + Math.floor(next() * 100), outputTokens: 20, parents: [] })),
     )
     const policies = native.orders.flatMap((order) =>
       native.pairPlacements.flatMap((placement) =>
@@ -357,7 +368,11 @@ describe('the live scheduler on prefill-decode clusters', () => {
     })
     after(() => rm(folder, { recursive: true }))
 
-    const load = async (scheduler: Scheduler, clock: { advance(ms: number): Promise<void> }, seed: number) => {
+    const load = async (
+      scheduler: Scheduler,
+      clock: { advance(ms: number): Promise<void> },
+      seed: number,
+    ) => {
       const next = random(seed)
       const open: { lease: import('../../lib/scheduler/lease.ts').Lease; stage: number }[] = []
       const take = (lease: import('../../lib/scheduler/lease.ts').Lease | null) =>
@@ -488,13 +503,28 @@ describe('the live scheduler on prefill-decode clusters', () => {
       assert.match(many, new RegExp(what))
     const fields = problems({
       cluster: [
-        { ...pairCluster(1, 0)[0], linkGBps: 0, kvBytesPerToken: 0.5, prefillBatchTokens: 0, mode: 'chunked' },
+        {
+          ...pairCluster(1, 0)[0],
+          linkGBps: 0,
+          kvBytesPerToken: 0.5,
+          prefillBatchTokens: 0,
+          mode: 'chunked',
+        },
         { ...pairCluster(0, 1)[0], bootstrap: {}, revoke: true, prefillBatchTokens: 5 },
         { ...instances(1)[0], linkLatencyMs: 1 },
         { ...pairCluster(1, 0)[0], id: 'x', kvBytesPerToken: undefined, role: 'both' },
       ],
     })
-    for (const what of ['linkGBps', 'kvBytesPerToken', 'prefillBatchTokens', 'mode', 'bootstrap', 'revoke', 'linkLatencyMs', 'role'])
+    for (const what of [
+      'linkGBps',
+      'kvBytesPerToken',
+      'prefillBatchTokens',
+      'mode',
+      'bootstrap',
+      'revoke',
+      'linkLatencyMs',
+      'role',
+    ])
       assert.match(fields, new RegExp(what))
     const { scheduler } = virtual({ cluster: pairCluster(1, 1) })
     assert.equal(await code(() => scheduler.addInstance(instances(3)[2]!)), 'ERR_LAXITY_FIELD')
@@ -502,10 +532,7 @@ describe('the live scheduler on prefill-decode clusters', () => {
     assert.equal(await code(() => unified.addInstance(pairCluster(1, 0)[0]!)), 'ERR_LAXITY_FIELD')
     const lease = await scheduler.workflow().call({ promptTokens: 10 })
     assert.equal(await code(() => lease.failed({ status: 500, leg: 'both' as never })), 'ERR_LAXITY_FIELD')
-    assert.equal(
-      await code(() => lease.failed({ status: 500, kvOnPrefill: 1 as never })),
-      'ERR_LAXITY_FIELD',
-    )
+    assert.equal(await code(() => lease.failed({ status: 500, kvOnPrefill: 1 as never })), 'ERR_LAXITY_FIELD')
     assert.equal(lease.closed, false)
     lease.done()
   })
