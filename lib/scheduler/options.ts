@@ -15,6 +15,13 @@ export interface PolicyParts extends Pick<Policy, 'order' | 'placement'> {
   migrate?: boolean | undefined
 }
 
+export interface TenantShares {
+  /** How far a tenant with waiting calls may get ahead of another, in weighted tokens (prompt + 2 × output); default 50,000. */
+  slackTokens?: number | undefined
+  /** By tenant; 1 where none is given. Twice the weight is twice the service. 0.001 to 1000. */
+  weights?: Readonly<Record<string, number>> | undefined
+}
+
 export interface SchedulerOptions {
   /** A preset's name, a cluster, or a list of instances. */
   cluster: string | LiveCluster | readonly LiveInstance[]
@@ -36,6 +43,11 @@ export interface SchedulerOptions {
   queueLimit?: number | undefined
   /** The same per tenant; default no limit. */
   tenantQueueLimit?: number | undefined
+  /**
+   * Fair shares of service between tenants, over whatever the policy says; default off. No deadline that a tenant declares,
+   * tight or loose, gets it more than its share plus a bound (native/scheduler/fair_shares.h).
+   */
+  tenantShares?: TenantShares | undefined
   /** Longest wait for a lease; default 600,000. 0 = none. */
   queueTimeoutMs?: number | undefined
   /** Calls that would miss their deadline even on an idle instance; default `run`. */
@@ -103,6 +115,7 @@ const KEYS = [
   'templates',
   'queueLimit',
   'tenantQueueLimit',
+  'tenantShares',
   'queueTimeoutMs',
   'hopeless',
   'leaseTtlMs',
@@ -158,6 +171,8 @@ export function checkOptions(options: unknown): CheckedOptions {
     lookahead = 1000
     parameters.overcommit = 100
   }
+  const shares = checkShares(options.tenantShares, problems)
+  if (shares !== undefined) parameters.tenantSlack = shares.slackTokens
   const paired = isPaired(options.cluster)
   let pairs: PairOptions | undefined
   if (paired) {
@@ -186,7 +201,7 @@ export function checkOptions(options: unknown): CheckedOptions {
     lookahead,
     tieSeed: number('tieSeed', 0, Number.MAX_SAFE_INTEGER, true),
     pairs,
-    weights: new Map(),
+    weights: shares?.weights ?? new Map(),
     templates,
     workflowIdleMs: number('workflowIdleMs', 1_800_000, LONGEST_MS, false),
     receipts: flag('receipts') || onReceipt !== undefined,
@@ -198,6 +213,37 @@ export function checkOptions(options: unknown): CheckedOptions {
   }
   problems.throwIfAny()
   return checked
+}
+
+const SLACK_TOKENS = 50_000
+
+/** Weights in 1/1000. */
+function checkShares(
+  given: unknown,
+  problems: Problems,
+): { slackTokens: number; weights: Map<string, number> } | undefined {
+  if (given === undefined) return undefined
+  const weights = new Map<string, number>()
+  const wrong = (what: string, place: string, got: unknown) =>
+    problems.add('ERR_LAXITY_OPTION', expected(what, place, got), place)
+  if (!isRecord(given)) {
+    wrong('{ slackTokens?, weights? }', 'tenantShares', given)
+    return undefined
+  }
+  for (const name of Object.keys(given))
+    if (name !== 'slackTokens' && name !== 'weights')
+      problems.add('ERR_LAXITY_OPTION', `Unknown option \`tenantShares.${name}\``, `tenantShares.${name}`)
+  const { slackTokens = SLACK_TOKENS, weights: list = {} } = given
+  if (typeof slackTokens !== 'number' || !(slackTokens >= 1 && slackTokens <= LONGEST_MS))
+    wrong(`a number from 1 to ${LONGEST_MS}`, 'tenantShares.slackTokens', slackTokens)
+  if (!isRecord(list)) wrong('an object of numbers', 'tenantShares.weights', list)
+  else
+    for (const [tenant, weight] of Object.entries(list)) {
+      if (typeof weight === 'number' && weight >= 0.001 && weight <= 1000)
+        weights.set(tenant, Math.round(weight * 1000))
+      else wrong('a number from 0.001 to 1000', `tenantShares.weights.${tenant}`, weight)
+    }
+  return { slackTokens: slackTokens as number, weights }
 }
 
 /** Names and kinds only: ranges are the core's. */

@@ -41,7 +41,7 @@ export interface InstanceSnapshot {
 
 export interface Snapshot {
   nowMs: number
-  policy: { order: string; placement: string; binding: string }
+  policy: { order: string; placement: string; binding: string; migrate: boolean }
   workflows: number
   /** Calls the facade has not seen end. */
   activeCalls: number

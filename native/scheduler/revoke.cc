@@ -10,7 +10,8 @@
 //     lease, and goes before it in the present order (ties by rank; fair shares play no part). Of
 //     several the one that goes last; in a shared queue over all instances considered at this instant that
 //     can run the head;
-//   - when m closes: drained, removed, its breaker opens, or the engine has asked for a pause.
+//   - when m closes: drained, removed, its breaker opens, or the engine has asked for a pause. The call whose
+//     failure closes m still counts as older then.
 // Its call is ready again with the next epoch, its arrival and ready time unchanged, no retry counted, and is
 // placed in the same instant. kRevoke stands in front of the lease that it makes room for.
 #include <algorithm>
@@ -49,7 +50,8 @@ void Scheduler::eachRevocable(std::uint32_t instance, Visit&& visit) const {
       const bool waits = m.spec.mode == EngineMode::kChunked
                              ? tokens + m.ledger.running() >= m.spec.chunkTokens
                              : behind > 0;
-      if (waits && live_.calls[c].revokes < kMaxRevokes && graph_.workflow(call.workflow).open) visit(c);
+      const bool mayGo = c != failing_ && live_.calls[c].revokes < kMaxRevokes;
+      if (waits && mayGo && graph_.workflow(call.workflow).open) visit(c);
     }
     c = next;
   }

@@ -419,6 +419,7 @@ Status Scheduler::failed(Nanos t, const Failed& e) {
   const bool beyondPrefill = e.leg == Leg::kDecode || e.leg == Leg::kLink;
   const std::uint32_t at = beyondPrefill ? pairs_->call(slot).decode : c.instance;
   Instance& m = cluster_.at(at);
+  failing_ = slot;  // what closes its instance lets go of the others there
   if (rules_.any) {
     live_.calls[slot].avoid = at;
     if (e.failure == FailureClass::kFault) outcomeFault(slot, at);
@@ -430,6 +431,7 @@ Status Scheduler::failed(Nanos t, const Failed& e) {
     startTimer(m.closedUntil, {kNoSlot, at, 0});
     revokeAll(at);
   }
+  failing_ = kNoSlot;
   if (retryable) {
     ++c.retries;
     if (beyondPrefill && e.kvOnPrefill != 0)

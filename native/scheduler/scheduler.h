@@ -550,7 +550,8 @@ class Scheduler {
   std::vector<std::int64_t> shareCharged_;    ///< [call slot] for the present attempt
   std::vector<std::pair<std::uint16_t, std::uint32_t>> shareWeights_;
   bool anyRevocable_ = false;
-  bool revoked_ = false;  ///< in this decide: calls are to be placed again
+  std::uint32_t failing_ = kNoSlot;  ///< the call whose failure is being applied
+  bool revoked_ = false;             ///< in this decide: calls are to be placed again
   LiveRules rules_;
   LiveState live_;
   std::vector<std::uint32_t>* freed_ = nullptr;
