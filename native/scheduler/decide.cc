@@ -1,5 +1,7 @@
 // Decisions out: keys, placements, credit, leases.
 #include <algorithm>
+#include <cstdlib>
+#include <type_traits>
 
 #include "base/math.h"
 #include "order/ageing.h"
@@ -22,15 +24,20 @@ Status Scheduler::placeAll(Nanos t) {
   for (std::size_t i = 0; i < dirty_.size(); ++i) refreshWorkflow(dirty_[i]);
   dirty_.clear();
   // A rejection ends a call, which may make others ready or change keys: until nothing is left to do.
+  constexpr std::size_t kWorthAnIndex = 4;
+  indexesAhead_ = ready_.size() >= kWorthAnIndex && ageing_ == 0 && shareSlack_ == 0;
+  ++aheadStamp_;
   for (std::size_t i = 0; i < ready_.size(); ++i) {
     const Ref c = ready_[i];
     if (!ok(graph_.findCall(c)) || graph_.call(c.slot).state != CallState::kReady) continue;
     placeCall(c.slot);
     if (!placementFailed_) continue;
+    indexesAhead_ = false;
     ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(i));
     return Status::kPlacementFailed;
   }
   ready_.clear();
+  indexesAhead_ = false;
   for (std::size_t i = 0; i < dirty_.size(); ++i) refreshWorkflow(dirty_[i]);
   dirty_.clear();
   return Status::kOk;
@@ -264,6 +271,22 @@ void Scheduler::placeCall(std::uint32_t slot) {
   }
 }
 
+/// Sorted once for all the calls that are placed at this instant, until the queue changes.
+template <class Type>
+const AheadIndex& Scheduler::aheadIndex(const Type& order, std::uint32_t instance) const {
+  if (ahead_.size() < queues_.size()) ahead_.resize(queues_.size());
+  AheadIndex& index = ahead_[instance];
+  if (index.stamp == aheadStamp_) return index;
+  index.stamp = aheadStamp_;
+  index.entries.clear();
+  for (const HeapEntry& entry : queues_[instance].entries()) {
+    const Call& c = graph_.call(entry.slot);
+    index.entries.push_back({callKey(order, orderView(c, instance)), entry.rank, c.cost.prefill, c.cost.kv});
+  }
+  index.seal();
+  return index;
+}
+
 QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const PlacementView& view) {
   const Scheduler& s = *static_cast<const Scheduler*>(self);
   const Call& c = view.call;
@@ -304,6 +327,17 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
         const WaitingCalls waiting{s, s.queues_[instance]};
         if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
         const auto key = keyOf(mine);
+        if constexpr (std::is_same_v<std::decay_t<decltype(key)>, CallKey<double>> &&
+                      !requires { order.prepare(waiting); }) {
+          if (s.indexesAhead_) {
+            sum = s.aheadIndex(order, instance).ahead(key, c.rank);
+#if !LAXITY_LAWS
+            return;
+#endif
+          }
+        }
+        [[maybe_unused]] const QueueAhead indexed = sum;
+        sum = {};
         const bool late = s.ageing_ > 0 && overdue(c, s.now_, s.ageing_);
         s.limitShares(s.queues_[instance], &c);
         const bool over = c.workflow != kNoSlot && s.overShare(c);
@@ -330,6 +364,12 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
             add(entry, entry.key > key || (entry.key == key && entry.rank < c.rank));
           }
         }
+#if LAXITY_LAWS
+        if constexpr (std::is_same_v<std::decay_t<decltype(key)>, CallKey<double>> &&
+                      !requires { order.prepare(waiting); }) {
+          if (s.indexesAhead_ && !(indexed == sum)) std::abort();
+        }
+#endif
       },
       s.config_.order);
   return sum;
@@ -459,6 +499,7 @@ std::size_t Scheduler::waiting(std::uint32_t instance) const {
 void Scheduler::enqueue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   c.state = CallState::kWaiting;
+  if (c.instance < ahead_.size()) ahead_[c.instance].stamp = 0;
   if (aheadIfContended_ && c.instance != kNoSlot) {
     waitingSums_[c.instance].prefill += c.cost.prefill;
     waitingSums_[c.instance].kv += c.cost.kv;
@@ -475,6 +516,7 @@ void Scheduler::enqueue(std::uint32_t slot) {
 
 void Scheduler::dequeue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
+  if (c.instance < ahead_.size()) ahead_[c.instance].stamp = 0;
   if (pairs_ != nullptr && c.instance == kNoSlot) pairs_->removeWaiting(slot);
   queueOf(c).removeAt(c.heapPosition,
                       [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });

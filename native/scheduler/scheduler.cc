@@ -581,6 +581,7 @@ bool Scheduler::backToReady(std::uint32_t slot) {
   }
   release(slot);
   unassign(slot);
+  ++aheadStamp_;
   ++c.epoch;
   c.state = CallState::kReady;
   if (rules_.any) liveQueued(slot);
@@ -602,6 +603,7 @@ void Scheduler::end(std::uint32_t slot, CallState state) {
     unassign(slot);
   }
   if (rules_.any) liveUnqueued(slot);
+  ++aheadStamp_;  // keys may depend on anything that ends
   // A call in ready_ or homeless_ stays listed there and is passed over: its state says that it is over.
   released_.clear();
   graph_.finish(slot, state, now_, &released_);

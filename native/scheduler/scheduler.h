@@ -20,6 +20,7 @@
 #include "order/registry.h"
 #include "placement/pair_registry.h"
 #include "placement/registry.h"
+#include "scheduler/ahead_index.h"
 #include "scheduler/events.h"
 #include "scheduler/fair_shares.h"
 #include "scheduler/live.h"
@@ -461,6 +462,8 @@ class Scheduler {
   void fireLiveTimer(const Timer& timer);
   void startTimer(Nanos due, const Timer& timer);
   void fireTimers();
+  template <class Type>
+  const AheadIndex& aheadIndex(const Type& order, std::uint32_t instance) const;
   static QueueAhead queueAhead(const void* self, std::uint32_t instance, const PlacementView& view);
 
   SchedulerConfig config_;
@@ -517,10 +520,13 @@ class Scheduler {
     friend bool operator==(const WaitingSums&, const WaitingSums&) = default;
   };
   std::vector<WaitingSums> waitingSums_;
-  std::vector<IndexedHeap> shared_;       ///< at-credit: one per model
-  std::vector<std::uint32_t> waitingOf_;  ///< by model: calls in own queues; kept with the backlogs
-  std::vector<Ref> ready_;                ///< to be placed, in event order
-  std::vector<Ref> homeless_;             ///< feasible, but no instance accepts calls now
+  mutable std::vector<AheadIndex> ahead_;  ///< per own queue
+  std::uint64_t aheadStamp_ = 0;           ///< grows whenever every index is out of date
+  bool indexesAhead_ = false;              ///< several calls are placed at one instant
+  std::vector<IndexedHeap> shared_;        ///< at-credit: one per model
+  std::vector<std::uint32_t> waitingOf_;   ///< by model: calls in own queues; kept with the backlogs
+  std::vector<Ref> ready_;                 ///< to be placed, in event order
+  std::vector<Ref> homeless_;              ///< feasible, but no instance accepts calls now
   std::uint64_t homelessRevision_ = 0;
   std::vector<std::uint32_t> dirty_;
   std::vector<std::uint32_t> touched_;

@@ -9,6 +9,7 @@ import { shadowLog } from '../../lib/scheduler/shadow.ts'
 import { chessTrace } from '../../lib/traces/chess.ts'
 import { code, instances, LATENCY, virtual } from '../support/live.ts'
 import { random } from '../support/runs.ts'
+import { laxity } from '../unit/cli/shared.ts'
 
 describe('shadow runs of a live log', () => {
   let folder = ''
@@ -112,6 +113,22 @@ describe('shadow runs of a live log', () => {
     assert.equal(result.assumed.lengths, 0)
     // Twice the same.
     assert.deepEqual(await shadowLog(log, { order: 'edf', placement: 'round-robin' }), result)
+  })
+
+  it('are a command', async () => {
+    const log = join(folder, 'policies.jsonl')
+    const { status, stdout } = await laxity('replay', log, '--policy', 'edf/round-robin')
+    assert.equal(status, 0)
+    const lines = stdout.split('\n')
+    assert.match(lines[1]!, /^fcfs x round-robin x at-reveal +recorded +120\/120/)
+    assert.match(lines[2]!, /^fcfs x round-robin x at-reveal +simulated +120\/120/)
+    assert.match(lines[3]!, /^edf x round-robin x at-reveal +simulated +120\/120/)
+    assert.match(stdout, /From the log: arrivals.*\nSimulated: engines/)
+    const json = JSON.parse((await laxity('replay', log, '--policy', 'hexgen-flow', '--json')).stdout)
+    assert.deepEqual([json.command, json.policy, json.other.simulated], ['replay', 'hexgen-flow', true])
+    const wrong = await laxity('replay', log, '--policy', 'best')
+    assert.notEqual(wrong.status, 0)
+    assert.match(wrong.stderr, /Unknown policy "best"/)
   })
 
   it('refuse other logs and policies that are none', async () => {
