@@ -102,7 +102,7 @@ export function createProgram(context: Context): Command {
     .argument('<log>', 'written by `laxity simulate --log` or by a live scheduler')
     .option(
       '--policy <name>',
-      'of a live log: its workflows under another policy (preset or order/placement), simulated',
+      'of a live log: its workflows under another policy (a preset, or edf/eftxp), simulated',
     )
     .option('--json', 'one JSON document on standard output')
     .addHelpText(

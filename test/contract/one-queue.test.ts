@@ -24,7 +24,7 @@ describe('contract 6: no container of waiting calls outside scheduler/ and the o
       const text = readFileSync(join(root, file), 'utf8').replaceAll(/\/\/.*|\/\*[\s\S]*?\*\//g, '')
       for (const word of [
         /order\/(?!registry)/,
-        /placement\/(?!registry)/,
+        /placement\/(?!(pair_)?registry)/,
         /workflow\/(budget|horizon)/,
         /\bt_?slo\b/i,
       ]) {
