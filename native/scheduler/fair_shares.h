@@ -20,8 +20,8 @@
 // that. What is charged too much or too little while calls run adds w_out * |true - predicted| of these. On
 // prefill-decode clusters with a planning placement one plan leases up to one call per prefill instance
 // before counters are looked at again: C times that number.
-// State: two integers a tenant and one a call. O(calls of the queue) for a pick, O(tenants) when one begins to
-// wait.
+// State: two integers a tenant and one a call. O(calls of the queue) for a pick, O(tenants) when one begins
+// to wait.
 #pragma once
 
 #include <algorithm>
