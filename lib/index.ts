@@ -1,6 +1,7 @@
 /** Scheduling for agentic LLM serving: schedule live calls, simulate a cluster, tune its dispatch, read and write traces. */
 
 export { createHandler, type HandlerOptions } from './adapters/handler.ts'
+export type { PairProtocol } from './adapters/pairs.ts'
 export type {
   ClusterConfig,
   ConstantLatency,
@@ -42,7 +43,7 @@ export { type Identity, type IdentityOptions, identify } from './scheduler/ident
 export type { EnginePriority, LiveCluster, LiveInstance } from './scheduler/instances.ts'
 export type { Lease, LeaseReason } from './scheduler/lease.ts'
 export type { Metric } from './scheduler/metrics.ts'
-export type { SchedulerOptions } from './scheduler/options.ts'
+export type { PolicyParts, SchedulerOptions, TenantShares } from './scheduler/options.ts'
 export { classify, type Outcome, type OutcomeClass, retryAfterMs } from './scheduler/outcome.ts'
 export type {
   PlacementCall,
@@ -50,9 +51,11 @@ export type {
   PlacementFunction,
   PlacementView,
 } from './scheduler/placement.ts'
+export type { LivePairs } from './scheduler/read-pairs.ts'
 export type { CallEstimate, Candidate, Receipt } from './scheduler/receipt.ts'
 export { RejectionError } from './scheduler/rejection.ts'
 export { Scheduler, type SchedulerEvents } from './scheduler/scheduler.ts'
+export { type ShadowResult, type ShadowRow, shadowLog } from './scheduler/shadow.ts'
 export { sharedScheduler } from './scheduler/singleton.ts'
 export type { InstanceSnapshot, Snapshot } from './scheduler/snapshot.ts'
 export { parseTelemetry, type TelemetrySample } from './scheduler/telemetry.ts'

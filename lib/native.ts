@@ -495,11 +495,11 @@ export interface NativeScheduler {
   setLogging(on: boolean): void
   /** The records logged since the last call. */
   takeLog(): Uint8Array
-  /** 18 columns per instance (`lib/scheduler/snapshot.ts`); returns the number of instances. */
+  /** 21 columns per instance (`lib/scheduler/snapshot.ts`); returns the number of instances. */
   instances(out: Float64Array): number
-  /** now ms, leases granted, live workflows, calls ready without a lease, retries refused, retry tokens */
+  /** now ms, leases granted, live workflows, calls ready without a lease, retries refused, retry tokens, KV expired, revoked */
   totals(out: Float64Array): void
-  /** 19 columns of a call; returns a status. */
+  /** 20 columns of a call; returns a status. */
   callInfo(slot: number, generation: number, out: Float64Array): number
   /** H of an open workflow. */
   horizonMs(workflow: number): number

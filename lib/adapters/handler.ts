@@ -1,10 +1,18 @@
-import { LaxityError } from '../errors.ts'
+import { expected, LaxityError } from '../errors.ts'
 import { type IdentityOptions, identify } from '../scheduler/identity.ts'
 import type { Lease } from '../scheduler/lease.ts'
 import { classify, retryAfterMs } from '../scheduler/outcome.ts'
 import type { RejectionError } from '../scheduler/rejection.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
 import type { CallOptions, Workflow } from '../scheduler/workflow.ts'
+import {
+  type KeptKv,
+  legTarget,
+  PairFailure,
+  type PairProtocol,
+  sendPair,
+  unsupportedByPairs,
+} from './pairs.ts'
 import { StreamWatch, usageOf } from './sse.ts'
 
 export interface HandlerOptions extends IdentityOptions {
@@ -14,6 +22,8 @@ export interface HandlerOptions extends IdentityOptions {
   describe?: ((body: Record<string, unknown>, headers: Headers) => Partial<CallOptions>) | undefined
   /** How requests reach an instance; default the global fetch. */
   fetch?: typeof fetch | undefined
+  /** How the engines of a prefill-decode cluster hand KV over; required there. */
+  protocol?: PairProtocol | undefined
   /** Say in response headers which instance served and how long the call waited; default false. */
   expose?: boolean | undefined
   /** Largest request body, bytes; default 32 MiB. */
@@ -45,6 +55,19 @@ export function createHandler(
   scheduler: Scheduler,
   options: HandlerOptions = {},
 ): (request: Request) => Promise<Response> {
+  const { protocol } = options
+  if (protocol !== undefined && protocol !== 'sglang' && protocol !== 'vllm')
+    throw new LaxityError(
+      'ERR_LAXITY_OPTION',
+      expected('"sglang" or "vllm"', 'protocol', protocol),
+      'protocol',
+    )
+  if (scheduler.paired !== (protocol !== undefined)) {
+    const message = scheduler.paired
+      ? 'A prefill-decode cluster needs `protocol`: "sglang" or "vllm"'
+      : '`protocol` is for prefill-decode clusters'
+    throw new LaxityError('ERR_LAXITY_OPTION', message, 'protocol')
+  }
   return async (request) => {
     try {
       return await serve(scheduler, options, request)
@@ -62,6 +85,8 @@ async function serve(scheduler: Scheduler, options: HandlerOptions, request: Req
     return problem(413, 'request_too_large', `The body has more than ${most} bytes`)
   const body = parseBody(bytes)
   if (body === undefined) return problem(400, 'invalid_json', 'Expected a JSON object')
+  const unsupported = scheduler.paired ? unsupportedByPairs(body) : undefined
+  if (unsupported !== undefined) return problem(400, 'invalid_request_error', unsupported)
   const identity = identify(request.headers, body, options)
   const { signal } = request
 
@@ -105,6 +130,7 @@ async function attempts(
   over: () => void,
 ): Promise<Response> {
   let lease = first
+  const kept: { kv: KeptKv | undefined } = { kv: undefined }
   for (;;) {
     const sent = new AbortController()
     const abort = () => sent.abort()
@@ -115,7 +141,7 @@ async function attempts(
     let response: Response
     let next: Lease | null
     try {
-      response = await send(lease, options, request, bytes, body, sent.signal)
+      response = await send(lease, options, request, bytes, body, sent.signal, kept)
       if (response.ok) {
         const relayed = await relay(lease, response, sent, options, () => {
           detach()
@@ -123,7 +149,7 @@ async function attempts(
         })
         if (relayed !== undefined) return relayed
         // An error event came before anything else: nobody has seen a byte.
-        next = await lease.failed({ status: 502 })
+        next = await lease.failed({ status: 502, leg: 'decode' })
         if (next === null) {
           detach()
           over()
@@ -146,10 +172,17 @@ async function attempts(
         detach()
         throw error
       }
-      next = await lease.failed({ error: classify({ error }) === 'cancelled' ? new Error('lost') : error })
+      const failed = error instanceof PairFailure && !lease.signal.aborted ? error : undefined
+      next = await lease.failed(
+        failed?.outcome ?? { error: classify({ error }) === 'cancelled' ? new Error('lost') : error },
+      )
       if (next === null) {
         detach()
         over()
+        if (failed?.response !== undefined) {
+          const { status, headers, body: text } = failed.response
+          return new Response(text, { status, headers: copyHeaders(headers) })
+        }
         return problem(
           502,
           'upstream_unreachable',
@@ -169,19 +202,27 @@ function send(
   bytes: Uint8Array,
   body: Record<string, unknown>,
   signal: AbortSignal,
+  kept: { kv: KeptKv | undefined },
 ): Promise<Response> {
-  if (lease.url === undefined)
-    throw new LaxityError('ERR_LAXITY_STATE', `Instance ${lease.instance} has no \`url\``)
   const { pathname, search } = new URL(request.url)
-  const base = lease.url.replace(/\/+$/, '')
-  // A base that ends in /v1 and a path that begins with it mean the same v1.
-  const path = base.endsWith('/v1') && pathname.startsWith('/v1/') ? pathname.slice(3) : pathname
+  const path = `${pathname}${search}`
   const headers = new Headers(request.headers)
   for (const name of HOP_HEADERS) headers.delete(name)
+  if (options.protocol !== undefined) {
+    const { method } = request
+    return sendPair(
+      options.protocol,
+      lease,
+      { method, path, headers, body, signal, fetch: options.fetch ?? fetch },
+      kept,
+    )
+  }
+  if (lease.url === undefined)
+    throw new LaxityError('ERR_LAXITY_STATE', `Instance ${lease.instance} has no \`url\``)
   const { priority } = lease
   const content =
     priority === undefined ? bytes : new TextEncoder().encode(JSON.stringify({ ...body, priority }))
-  return (options.fetch ?? fetch)(`${base}${path}${search}`, {
+  return (options.fetch ?? fetch)(legTarget(lease.url, path), {
     method: request.method,
     headers,
     body: content as Uint8Array<ArrayBuffer>,
@@ -202,6 +243,7 @@ async function relay(
 ): Promise<Response | undefined> {
   const headers = copyHeaders(response.headers)
   if (options.expose) headers.set('x-laxity-instance', lease.instance)
+  if (options.expose && lease.paired) headers.set('x-laxity-decode', lease.decode)
   if (options.expose && lease.epoch > 0) headers.set('x-laxity-epoch', String(lease.epoch))
   const streams = (response.headers.get('content-type') ?? '').includes('text/event-stream')
   if (!streams || response.body === null) {
@@ -239,7 +281,11 @@ function relayStream(
   let pending: Part | undefined = first
   const fail = (controller: ReadableStreamDefaultController<Uint8Array>, error: unknown) => {
     // Bytes have reached the client: there is no other attempt, and the client sees the failure.
-    void lease.failed({ error: new Error('stream', { cause: error }), clientBytes: Math.max(1, clientBytes) })
+    void lease.failed({
+      error: new Error('stream', { cause: error }),
+      clientBytes: Math.max(1, clientBytes),
+      leg: 'decode',
+    })
     over()
     controller.error(error)
   }
@@ -259,6 +305,7 @@ function relayStream(
       if (watch.firstToken && !told) {
         told = true
         lease.firstToken()
+        lease.transferDone()
       } else if (performance.now() - lifeSign > LIFE_SIGN_MS) {
         lifeSign = performance.now()
         lease.progress()
@@ -271,11 +318,12 @@ function relayStream(
       watch.end()
       if (watch.error !== undefined) {
         const { status = 500 } = watch.error
-        void lease.failed({ status, clientBytes: Math.max(1, clientBytes) })
+        void lease.failed({ status, clientBytes: Math.max(1, clientBytes), leg: 'decode' })
       } else if (!watch.finished) {
         void lease.failed({
           error: new Error('ended without a finish reason'),
           clientBytes: Math.max(1, clientBytes),
+          leg: 'decode',
         })
       } else {
         lease.done({ outputTokens: watch.outputTokens })

@@ -119,9 +119,16 @@ export function createProgram(context: Context): Command {
   program
     .command('replay')
     .description('Feed a log to the scheduler again and compare every decision.')
-    .argument('<log>', 'written by `laxity simulate --log`')
+    .argument('<log>', 'written by `laxity simulate --log` or by a live scheduler')
+    .option(
+      '--policy <name>',
+      'of a live log: its workflows under another policy (a preset, or edf/eftxp), simulated',
+    )
     .option('--json', 'one JSON document on standard output')
-    .addHelpText('after', examples(['replay run.jsonl', 'replay run.jsonl --json']))
+    .addHelpText(
+      'after',
+      examples(['replay run.jsonl', 'replay run.jsonl --json', 'replay live.jsonl --policy hexgen-flow']),
+    )
     .action(async (log: string, flags: ReplayFlags) => {
       const { replay } = await import('./replay.ts')
       await replay(log, flags, context)

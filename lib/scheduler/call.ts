@@ -1,3 +1,4 @@
+import type { InstanceEntry } from './instances.ts'
 import type { Lease } from './lease.ts'
 import type { Workflow } from './workflow.ts'
 
@@ -26,6 +27,8 @@ export class CallRecord {
   retrying = false
   /** Done while it waited again after its instance was lost: to be finished with its next lease. */
   finishTokens = -1
+  /** Leg d failed and it got room elsewhere, before the lease that goes on was made. */
+  readmitted: InstanceEntry | undefined
   /** Its workflow's list of calls that have not ended. */
   previous: CallRecord | undefined
   next: CallRecord | undefined

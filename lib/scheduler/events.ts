@@ -29,6 +29,7 @@ function at(kindName: string, field: string): number {
 const KIND = {
   instance: kind('instance'),
   firstToken: kind('firstToken'),
+  transferDone: kind('transferDone'),
   progress: kind('progress'),
   finished: kind('finished'),
   failed: kind('failed'),
@@ -73,10 +74,18 @@ const R = {
 const CALL = at('cancel', 'call') / 4
 const FINISHED_TOKENS = at('finished', 'outputTokens') / 4
 const PROGRESS_TOKENS = at('progress', 'tokens') / 4
+const FAILED = {
+  failure: at('failed', 'failure'),
+  leg: at('failed', 'leg'),
+  kvOnPrefill: at('failed', 'kvOnPrefill'),
+  clientBytes: at('failed', 'clientBytes') / 4,
+  retryAfter: at('failed', 'retryAfter') / 4,
+}
 const OPEN = {
   workflow: at('openWorkflow', 'workflow') / 4,
   tenant: at('openWorkflow', 'tenant') / 2,
   stageTemplate: at('openWorkflow', 'stageTemplate') / 2,
+  weight: at('openWorkflow', 'weight') / 4,
   deadline: at('openWorkflow', 'deadline') / 4,
   remaining: at('openWorkflow', 'remaining') / 4,
 }
@@ -104,6 +113,34 @@ export interface RevealFields {
   cachedTokens1: number
   /** ns, -1 = none. */
   remaining: number
+}
+
+/** What an attempt's failure says; ids are the core's. */
+export interface FailureFields {
+  failure: number
+  /** 0 unified, 1 p, 2 d, 3 the link. */
+  leg: number
+  kvOnPrefill: boolean
+  clientBytes: number
+  retryAfterNs: number
+}
+
+/** An instance as the core takes it. */
+export interface InstanceSpec {
+  /** `ROLES` of lib/cluster/roles.ts. */
+  role: number
+  mode: number
+  model: number
+  latency: number
+  maxSequences: number
+  chunkTokens: number
+  kvTokens: number
+  adapters: bigint
+  /** 2^-20 ns. */
+  linkPerToken: number
+  /** ns. */
+  linkLatency: number
+  revocable: boolean
 }
 
 export class EventWriter {
@@ -173,6 +210,10 @@ export class EventWriter {
     this.#attempt(KIND.firstToken, t, slot, generation, epoch)
   }
 
+  transferDone(t: number, slot: number, generation: number, epoch: number): void {
+    this.#attempt(KIND.transferDone, t, slot, generation, epoch)
+  }
+
   progress(t: number, slot: number, generation: number, epoch: number, tokens: number): void {
     const word = this.#attempt(KIND.progress, t, slot, generation, epoch)
     this.#u32[word + PROGRESS_TOKENS] = tokens
@@ -192,17 +233,17 @@ export class EventWriter {
     slot: number,
     generation: number,
     epoch: number,
-    failure: number,
-    clientBytes: number,
-    retryAfter: number,
+    { failure, leg, kvOnPrefill, clientBytes, retryAfterNs }: FailureFields,
   ): void {
     const word = this.#attempt(KIND.failed, t, slot, generation, epoch)
-    this.#u8[word * 4 + at('failed', 'failure')] = failure
-    this.#i64(word + at('failed', 'clientBytes') / 4, clientBytes)
-    this.#i64(word + at('failed', 'retryAfter') / 4, retryAfter)
+    this.#u8[word * 4 + FAILED.failure] = failure
+    this.#u8[word * 4 + FAILED.leg] = leg
+    this.#u8[word * 4 + FAILED.kvOnPrefill] = kvOnPrefill ? 1 : 0
+    this.#i64(word + FAILED.clientBytes, clientBytes)
+    this.#i64(word + FAILED.retryAfter, retryAfterNs)
   }
 
-  /** `tenant` and `stageTemplate` are ids; deadline absolute ns or NEVER; remaining ns or -1. */
+  /** `tenant` and `stageTemplate` are ids; deadline absolute ns or NEVER; remaining ns or -1; weight in 1/1000, 0 = as it was. */
   openWorkflow(
     t: number,
     slot: number,
@@ -211,8 +252,10 @@ export class EventWriter {
     stageTemplate: number,
     deadline: number,
     remaining: number,
+    weight: number,
   ): void {
     const word = this.#begin(KIND.openWorkflow, t)
+    this.#u32[word + OPEN.weight] = weight
     this.#u32[word + OPEN.workflow] = slot
     this.#u32[word + OPEN.workflow + 1] = generation
     this.#u16[word * 2 + OPEN.tenant] = tenant
@@ -302,25 +345,13 @@ export class EventWriter {
     return Uint8Array.from(this.#u8.subarray(start, start + RECORD_BYTES))
   }
 
-  instance(
-    t: number,
-    slot: number,
-    change: number,
-    spec?: {
-      mode: number
-      model: number
-      latency: number
-      maxSequences: number
-      chunkTokens: number
-      kvTokens: number
-      adapters: bigint
-    },
-  ): void {
+  instance(t: number, slot: number, change: number, spec?: InstanceSpec): void {
     const word = this.#begin(KIND.instance, t)
     const byte = word * 4
     this.#u32[word + at('instance', 'instance') / 4] = slot
     this.#u32[word + at('instance', 'change') / 4] = change
     if (spec === undefined) return
+    this.#u8[byte + at('instance', 'role')] = spec.role
     this.#u8[byte + at('instance', 'mode')] = spec.mode
     this.#u16[(byte + at('instance', 'model')) / 2] = spec.model
     this.#u16[(byte + at('instance', 'latency')) / 2] = spec.latency
@@ -330,6 +361,9 @@ export class EventWriter {
     const adapters = (byte + at('instance', 'adapters')) / 4
     this.#u32[adapters] = Number(spec.adapters & 0xffff_ffffn)
     this.#u32[adapters + 1] = Number(spec.adapters >> 32n)
+    this.#i64((byte + at('instance', 'linkPerToken')) / 4, spec.linkPerToken)
+    this.#i64((byte + at('instance', 'linkLatency')) / 4, spec.linkLatency)
+    this.#u32[(byte + at('instance', 'revocable')) / 4] = spec.revocable ? 1 : 0
   }
 
   setLatency(
@@ -358,11 +392,19 @@ export class EventWriter {
     this.#f64[(word * 4 + at('setParameter', 'value')) / 8] = value
   }
 
-  setPolicy(t: number, order: number, placement: number, binding: number): void {
+  /** `migrate` undefined: as it is. */
+  setPolicy(
+    t: number,
+    order: number,
+    placement: number,
+    binding: number,
+    migrate: boolean | undefined,
+  ): void {
     const word = this.#begin(KIND.setPolicy, t)
     this.#u16[(word * 4 + at('setPolicy', 'order')) / 2] = order
     this.#u16[(word * 4 + at('setPolicy', 'placement')) / 2] = placement
     this.#u32[word + at('setPolicy', 'binding') / 4] = binding
+    this.#u32[word + at('setPolicy', 'migrate') / 4] = migrate === undefined ? 0 : migrate ? 2 : 1
   }
 
   /** Undefined = not known, which is not 0. */

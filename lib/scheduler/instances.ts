@@ -1,50 +1,24 @@
+import { checkRoles } from '../cluster/check-roles.ts'
 import type { LatencyConfig } from '../cluster/config.ts'
-import { findGpu, GPUS } from '../cluster/gpus.ts'
 import { LIMITS } from '../cluster/limits.ts'
 import { clusterPresets, findPreset } from '../cluster/presets.ts'
 import { type ResolvedInstance, resolveCluster } from '../cluster/resolve.ts'
+import { BUILT_IN_KV_BYTES, linkOf, ROLES } from '../cluster/roles.ts'
 import { describe, expected, LaxityError, quote } from '../errors.ts'
 import type { NativeLatency } from '../native.ts'
 import { hint } from '../report/near.ts'
 import { Problems } from '../report/problems.ts'
+import {
+  checkInstance,
+  checkLatency,
+  type EnginePriority,
+  type LiveInstance,
+  modeOf,
+  UNLIMITED_KV,
+} from './check-instance.ts'
+import type { InstanceSpec } from './events.ts'
 
-/** How an engine takes a priority in its requests; off unless given (reference: priority polarity). */
-export interface EnginePriority {
-  /** 1: larger is earlier (SGLang, TensorRT-LLM); -1: smaller is earlier (vLLM). */
-  sign: 1 | -1
-  min?: number | undefined
-  max?: number | undefined
-  /** Priorities are divided by it before they are clipped; default 1 (ms). */
-  divideBy?: number | undefined
-}
-
-/** One engine behind the scheduler. */
-export interface LiveInstance {
-  /** Unique; the same id coming back re-adopts its leases. Default: the URL, else the GPU's or latency's name with a number. */
-  id?: string | undefined
-  url?: string | undefined
-  /** A built-in GPU: `a100`, `a6000`, `l40s`. */
-  gpu?: string | undefined
-  /** Or an id of `latencies`, or the latency itself; then `kvTokens` is required. */
-  latency?: string | LatencyConfig | undefined
-  /** With neither `gpu` nor `latency`, speed is learned from the leases it serves. */
-  /** Which model it serves; left out: whatever no other instance names. */
-  model?: string | undefined
-  /** LoRA adapters of that model that it serves too: calls may name one as their model. At most 64 in all. */
-  adapters?: readonly string[] | undefined
-  /** KV cache in tokens; where speed is learned, unlimited by default. */
-  kvTokens?: number | undefined
-  /** Running sequences; default the GPU's, else 256; 32 where speed is learned. */
-  maxSequences?: number | undefined
-  /** How many such instances; default 1. Not with `id` or `url`. */
-  count?: number | undefined
-  /** How the engine mixes prefill and decode; default `prefill-first`, `chunked` where speed is learned. */
-  mode?: 'prefill-first' | 'chunked' | undefined
-  /** Mode `chunked`: tokens of an iteration's budget, decodes included; default 8192. */
-  chunkTokens?: number | undefined
-  role?: 'unified' | undefined
-  priority?: EnginePriority | undefined
-}
+export type { EnginePriority, LiveInstance } from './check-instance.ts'
 
 export interface LiveCluster {
   name?: string | undefined
@@ -60,15 +34,7 @@ export interface InstanceEntry {
   readonly priority: EnginePriority | undefined
   /** As it was described, with its id. */
   readonly given: LiveInstance
-  readonly spec: {
-    mode: number
-    model: number
-    latency: number
-    maxSequences: number
-    chunkTokens: number
-    kvTokens: number
-    adapters: bigint
-  }
+  readonly spec: InstanceSpec
 }
 
 export interface NewLatency {
@@ -77,7 +43,6 @@ export interface NewLatency {
   constants: Readonly<Record<string, number>>
 }
 
-const UNLIMITED_KV = 10_000_000_000
 const LEARNED_SEQUENCES = 32
 const CHUNK_TOKENS = 8192
 /** Where nothing is known yet: a mid-sized model on one current GPU. */
@@ -88,23 +53,7 @@ const FIRST_GUESS = {
   decodePerSequenceMs: 0,
   decodePerContextMs: 0,
 }
-const KEYS = [
-  'id',
-  'url',
-  'gpu',
-  'latency',
-  'model',
-  'adapters',
-  'kvTokens',
-  'maxSequences',
-  'count',
-  'mode',
-  'chunkTokens',
-  'role',
-  'priority',
-]
 const MAX_ADAPTERS = 64
-const MAX_TEXT = 256
 
 /** Instances, models and adapters by name. Names and URLs live here, everything that changes lives in the core. */
 export class Instances {
@@ -115,9 +64,15 @@ export class Instances {
   readonly #latencyIds = new Map<string, number>()
   #known: Record<string, LatencyConfig> = {}
   #latencyCount = 0
+  #paired = false
   readonly models: string[] = []
   readonly #models = new Map<string, { model: number; adapter: number }>()
   #adapters = 0
+
+  /** Whether prefill and decode run on instances of their own. */
+  get paired(): boolean {
+    return this.#paired
+  }
 
   byId(id: string): InstanceEntry | undefined {
     return this.#bySlot.get(id)
@@ -186,21 +141,23 @@ export class Instances {
     for (const [i, instance] of given.entries()) {
       const where = `cluster.instances[${i}]`
       const before = problems.count
-      if (!instances.#check(instance, where, problems) || problems.count > before) continue
+      if (!checkInstance(instance, known, where, problems) || problems.count > before) continue
       const { count = 1 } = instance as LiveInstance
       for (let n = 0; n < count; n += 1) {
         const made = instances.#add(instance as LiveInstance, where, problems, true)
         if (made?.latency !== undefined) learned.push(made.latency)
       }
     }
+    checkRoles(given, 'cluster.instances', problems)
     problems.throwIfAny()
+    instances.#paired = isPaired(cluster)
     return { instances, learned }
   }
 
   /** One more instance, or one that returns; throws and changes nothing where it is wrong. */
   add(instance: unknown): { entry: InstanceEntry; latency: NewLatency | undefined } {
     const problems = new Problems()
-    if (!this.#check(instance, 'instance', problems)) problems.throwIfAny()
+    if (!checkInstance(instance, this.#known, 'instance', problems)) problems.throwIfAny()
     const given = instance as LiveInstance
     if (given.count !== undefined && given.count !== 1)
       problems.add(
@@ -208,74 +165,16 @@ export class Instances {
         'Expected no `count`: instances are added one by one',
         'instance.count',
       )
+    if (((given.role ?? 'unified') !== 'unified') !== this.#paired) {
+      const message = this.#paired
+        ? 'This cluster has prefill and decode instances: an instance without `role` does not fit'
+        : 'This cluster is unified: an instance with `role` does not fit'
+      problems.add('ERR_LAXITY_FIELD', message, 'instance.role')
+    }
     problems.throwIfAny()
     const made = this.#add(given, 'instance', problems, false)
     problems.throwIfAny()
     return made!
-  }
-
-  #check(instance: unknown, where: string, problems: Problems): instance is LiveInstance {
-    const before = problems.count
-    const wrong = (what: string, field: string, got: unknown) =>
-      problems.add('ERR_LAXITY_FIELD', expected(what, field, got), `${where}.${field}`)
-    if (!isRecord(instance)) {
-      problems.add('ERR_LAXITY_FIELD', expected('an object', where, instance), where)
-      return false
-    }
-    for (const name of Object.keys(instance)) {
-      if (!KEYS.includes(name))
-        problems.add('ERR_LAXITY_FIELD', `Unknown field \`${name}\`${hint(name, KEYS)}`, `${where}.${name}`)
-    }
-    for (const name of ['id', 'url', 'model', 'gpu'] as const) {
-      const value = instance[name]
-      if (value !== undefined && !isText(value)) wrong(`a text of 1 to ${MAX_TEXT} characters`, name, value)
-    }
-    if (isText(instance.url) && !URL.canParse(instance.url)) wrong('a URL', 'url', instance.url)
-    if (isText(instance.gpu) && findGpu(instance.gpu) === undefined) {
-      const labels = Object.values(GPUS).map(({ label }) => label)
-      problems.add(
-        'ERR_LAXITY_FIELD',
-        `Unknown GPU ${quote(instance.gpu)}${hint(instance.gpu, labels)}`,
-        `${where}.gpu`,
-      )
-    }
-    const { gpu, latency, kvTokens, maxSequences, count, adapters, priority } = instance
-    if (gpu !== undefined && latency !== undefined)
-      problems.add('ERR_LAXITY_FIELD', 'Expected either `gpu` or `latency`, got both', where)
-    if (typeof latency === 'string' && !Object.hasOwn(this.#known, latency)) {
-      const message = `Unknown latency ${quote(latency)}${hint(latency, Object.keys(this.#known))}`
-      problems.add('ERR_LAXITY_FIELD', message, `${where}.latency`)
-    } else if (latency !== undefined && typeof latency !== 'string') {
-      checkLatency(latency, `${where}.latency`, problems)
-    }
-    if (latency !== undefined && kvTokens === undefined)
-      wrong('the KV cache size in tokens', 'kvTokens', kvTokens)
-    if (kvTokens !== undefined && !isWhole(kvTokens, 1, UNLIMITED_KV))
-      wrong(`a whole number from 1 to ${UNLIMITED_KV}`, 'kvTokens', kvTokens)
-    if (maxSequences !== undefined && !isWhole(maxSequences, 1, LIMITS.sequences))
-      wrong(`a whole number from 1 to ${LIMITS.sequences}`, 'maxSequences', maxSequences)
-    if (count !== undefined && !isWhole(count, 1, LIMITS.instances))
-      wrong(`a whole number from 1 to ${LIMITS.instances}`, 'count', count)
-    if (count !== undefined && count !== 1 && (instance.id !== undefined || instance.url !== undefined))
-      problems.add('ERR_LAXITY_FIELD', 'Expected no `count` beside an `id` or a `url`', `${where}.count`)
-    const { mode, chunkTokens } = instance
-    if (mode !== undefined && mode !== 'prefill-first' && mode !== 'chunked')
-      wrong('"prefill-first" or "chunked"', 'mode', mode)
-    if (chunkTokens !== undefined && !isWhole(chunkTokens, 1, LIMITS.chunkTokens))
-      wrong(`a whole number from 1 to ${LIMITS.chunkTokens}`, 'chunkTokens', chunkTokens)
-    else if (chunkTokens !== undefined && modeOf(instance) !== 'chunked')
-      problems.add(
-        'ERR_LAXITY_FIELD',
-        'Expected `chunkTokens` only with mode "chunked"',
-        `${where}.chunkTokens`,
-      )
-    if (instance.role !== undefined && instance.role !== 'unified')
-      wrong('"unified": prefill and decode instances are not supported yet', 'role', instance.role)
-    if (adapters !== undefined && !(Array.isArray(adapters) && adapters.every(isText)))
-      wrong('a list of names', 'adapters', adapters)
-    if (priority !== undefined && !isPriority(priority))
-      wrong('{ sign: 1 | -1, min?, max?, divideBy? }', 'priority', priority)
-    return problems.count === before
   }
 
   #add(
@@ -301,15 +200,32 @@ export class Instances {
     for (const name of instance.adapters ?? []) adapters |= this.#adapter(name, model, where, problems)
     if (problems.count > 0) return undefined
     const { latency, kvTokens, maxSequences } = resolved
-    const chunked = modeOf(instance) === 'chunked'
-    const chunkTokens = chunked ? (instance.chunkTokens ?? CHUNK_TOKENS) : 0
+    const { role = 'unified' } = instance
+    const chunked = role === 'unified' && modeOf(instance) === 'chunked'
+    const chunkTokens = chunked
+      ? (instance.chunkTokens ?? CHUNK_TOKENS)
+      : role === 'prefill'
+        ? (instance.prefillBatchTokens ?? 0)
+        : 0
+    const link = role === 'unified' ? NO_LINK : linkSpec(instance)
     const entry: InstanceEntry = {
       slot: old?.slot ?? this.list.length,
       id,
       url: instance.url,
       priority: instance.priority,
       given: { ...instance, id, count: undefined },
-      spec: { mode: chunked ? 1 : 0, model, latency, maxSequences, chunkTokens, kvTokens, adapters },
+      spec: {
+        role: ROLES.indexOf(role),
+        mode: chunked ? 1 : 0,
+        model,
+        latency,
+        maxSequences,
+        chunkTokens,
+        kvTokens,
+        adapters,
+        ...link,
+        revocable: instance.revoke === true,
+      },
     }
     this.list[entry.slot] = entry
     this.#bySlot.set(id, entry)
@@ -426,81 +342,30 @@ export class Instances {
   }
 }
 
-/** Nothing is known of an engine whose speed is learned: it is taken to be chunked, as most are. */
-function modeOf({ mode, gpu, latency }: LiveInstance): string {
-  return mode ?? (gpu === undefined && latency === undefined ? 'chunked' : 'prefill-first')
-}
-
-function checkLatency(latency: unknown, where: string, problems: Problems): void {
-  if (!isRecord(latency)) {
-    problems.add('ERR_LAXITY_FIELD', expected('an object', where, latency), where)
-    return
-  }
-  const inRange = (name: string, low: number, high: number, required: boolean) => {
-    const value = latency[name]
-    if (value === undefined && !required) return
-    if (typeof value !== 'number' || !(value >= low && value <= high))
-      problems.add(
-        'ERR_LAXITY_FIELD',
-        expected(`a number from ${low} to ${high}`, name, value),
-        `${where}.${name}`,
-      )
-  }
-  inRange('decodeBaseMs', LIMITS.leastDecodeMs, LIMITS.baseMs, true)
-  inRange('decodePerSequenceMs', 0, LIMITS.slopeMs, false)
-  inRange('decodePerContextMs', 0, LIMITS.slopeMs, false)
-  if (latency.kind === 'constants') {
-    inRange('prefillBaseMs', 0, LIMITS.baseMs, false)
-    inRange('prefillPerTokenMs', 0, LIMITS.slopeMs, true)
-  } else if (latency.kind === 'table') {
-    const knots = latency.prefill
-    const good =
-      Array.isArray(knots) &&
-      knots.length > 0 &&
-      knots.every(
-        (knot, i) =>
-          Array.isArray(knot) &&
-          isWhole(knot[0], 1, LIMITS.tokens) &&
-          typeof knot[1] === 'number' &&
-          knot[1] >= LIMITS.leastDecodeMs &&
-          knot[1] <= LIMITS.tableMs &&
-          (i === 0 || (knot[0] > knots[i - 1][0] && knot[1] >= knots[i - 1][1])),
-      )
-    if (!good)
-      problems.add(
-        'ERR_LAXITY_FIELD',
-        expected('ascending [tokens, ms] whose times never fall', 'prefill', knots),
-        `${where}.prefill`,
-      )
-  } else {
-    problems.add(
-      'ERR_LAXITY_FIELD',
-      expected('"constants" or "table"', 'kind', latency.kind),
-      `${where}.kind`,
-    )
-  }
-}
-
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function isText(value: unknown): value is string {
-  return typeof value === 'string' && value.length > 0 && value.length <= MAX_TEXT
+const NO_LINK = { linkPerToken: 0, linkLatency: 0 }
+
+/** This end of a link in the core's units, as `fineFromMs` of native/base/fixed.h rounds. */
+function linkSpec(instance: LiveInstance): typeof NO_LINK {
+  const link = linkOf(
+    { ...instance, latency: undefined } as Parameters<typeof linkOf>[0],
+    instance.gpu,
+    instance.kvBytesPerToken ?? BUILT_IN_KV_BYTES,
+  )
+  return {
+    linkPerToken: Math.floor(link.linkMsPerToken * 1e6 * 2 ** 20 + 0.5),
+    linkLatency: Math.round(link.linkLatencyMs * 1e6),
+  }
 }
 
-function isWhole(value: unknown, low: number, high: number): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= low && (value as number) <= high
-}
-
-function isPriority(value: unknown): value is EnginePriority {
-  if (!isRecord(value) || (value.sign !== 1 && value.sign !== -1)) return false
-  const { min = 0, max = 0, divideBy = 1 } = value
+/** Whether a description is of a prefill-decode cluster; of a wrong one anything. */
+export function isPaired(cluster: unknown): boolean {
+  const list = Array.isArray(cluster) ? cluster : isRecord(cluster) ? cluster.instances : undefined
   return (
-    Number.isFinite(min) &&
-    Number.isFinite(max) &&
-    typeof divideBy === 'number' &&
-    divideBy > 0 &&
-    Number.isFinite(divideBy)
+    Array.isArray(list) &&
+    list.some((entry) => isRecord(entry) && (entry.role === 'prefill' || entry.role === 'decode'))
   )
 }

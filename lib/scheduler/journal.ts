@@ -60,13 +60,16 @@ export class Journal {
     for (let at = 0; at < records.length; at += RECORD_BYTES) {
       const event = decodeRecord(view, at)!
       if (event.kind === 'reveal') {
-        const call = core.callAt(event.call as number, event.callGeneration as number)
+        const call = core.calls.find(event.call as number, event.callGeneration as number)
         if (call !== undefined) {
           if (call.givenId !== undefined) event.id = call.givenId
           event.stageName = call.stage
         }
       } else if (event.kind === 'openWorkflow') {
-        const workflow = core.workflowAt(event.workflow as number, event.workflowGeneration as number)
+        const workflow = core.workflows.table.find(
+          event.workflow as number,
+          event.workflowGeneration as number,
+        )
         if (workflow !== undefined) {
           event.id = workflow.id
           event.deadlineMs = workflow.deadlineMs === Number.POSITIVE_INFINITY ? null : workflow.deadlineMs

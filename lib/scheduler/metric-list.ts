@@ -73,6 +73,12 @@ export function schedulerMetrics(core: Core, snapshot: Snapshot): Metric[] {
     ),
     counter('laxity_lease_double_close_total', 'Closes of leases that were closed', metrics.doubleCloses),
     counter('laxity_lease_lost_total', 'Leases without a sign of life', metrics.lost),
+    counter(
+      'laxity_kv_lease_expired_total',
+      'Leases whose KV waited too long on its prefill instance',
+      snapshot.kvExpired,
+    ),
+    counter('laxity_lease_revoked_total', 'Leases taken back for others', snapshot.revoked),
     counter('laxity_lease_leaked_total', 'Leases collected unclosed', metrics.orphans),
     counter('laxity_telemetry_suspicious_total', 'KV usage 0 with live leases', metrics.telemetrySuspicious),
     perInstance('laxity_instance_active_leases', 'Sequences leased', (i) => i.leased),

@@ -1,18 +1,34 @@
 import { describe, expected, LaxityError } from '../errors.ts'
-import { type Binding, native } from '../native.ts'
+import { type Binding, native, type PairOptions } from '../native.ts'
 import { hint } from '../report/near.ts'
 import { Problems } from '../report/problems.ts'
-import { defaultBinding, POLICY_PRESETS, type Policy } from '../simulator/policies.ts'
+import { defaultBinding, PAIR_POLICY_PRESETS, POLICY_PRESETS, type Policy } from '../simulator/policies.ts'
 import type { TemplateEntry } from '../traces/table.ts'
 import { type Clock, systemClock } from './clock.ts'
-import type { LiveCluster, LiveInstance } from './instances.ts'
+import { isPaired, type LiveCluster, type LiveInstance } from './instances.ts'
+import { type LivePairs, readPairs } from './read-pairs.ts'
 import type { Receipt } from './receipt.ts'
+
+export interface PolicyParts extends Pick<Policy, 'order' | 'placement'> {
+  binding?: Binding | undefined
+  /** Waiting calls may move to an instance that would finish them much sooner; default false. Unified clusters. */
+  migrate?: boolean | undefined
+}
+
+export interface TenantShares {
+  /** How far a tenant with waiting calls may get ahead of another, in weighted tokens (prompt + 2 × output); default 50,000. */
+  slackTokens?: number | undefined
+  /** By tenant; 1 where none is given. Twice the weight is twice the service. 0.001 to 1000. */
+  weights?: Readonly<Record<string, number>> | undefined
+}
 
 export interface SchedulerOptions {
   /** A preset's name, a cluster, or a list of instances. */
   cluster: string | LiveCluster | readonly LiveInstance[]
-  /** `laxity` (default), `hexgen-flow`, `vllm`, or the parts. */
-  policy?: string | (Pick<Policy, 'order' | 'placement'> & { binding?: Binding | undefined }) | undefined
+  /** `laxity` (default), `hexgen-flow`, `vllm`; on prefill-decode clusters `laxity` or `hexagent`; or the parts. */
+  policy?: string | PolicyParts | undefined
+  /** Prefill-decode clusters, and only there. */
+  pairs?: LivePairs | undefined
   /** Parameters by name (`alpha`, `gamma`, `queueLimit`, `breakerFaults`, …); overrides the named options below. */
   parameters?: Readonly<Record<string, number>> | undefined
   /** Leases beyond the one being prefilled, per instance: the engine's own queue; default 1. */
@@ -27,6 +43,11 @@ export interface SchedulerOptions {
   queueLimit?: number | undefined
   /** The same per tenant; default no limit. */
   tenantQueueLimit?: number | undefined
+  /**
+   * Fair shares of service between tenants, over whatever the policy says; default off. No deadline that a tenant declares,
+   * tight or loose, gets it more than its share plus a bound (native/scheduler/fair_shares.h).
+   */
+  tenantShares?: TenantShares | undefined
   /** Longest wait for a lease; default 600,000. 0 = none. */
   queueTimeoutMs?: number | undefined
   /** Calls that would miss their deadline even on an idle instance; default `run`. */
@@ -53,6 +74,10 @@ export interface CheckedOptions {
   parameters: Record<string, number>
   lookahead: number
   tieSeed: number
+  /** Where the cluster is prefill-decode. */
+  pairs: PairOptions | undefined
+  /** Of tenants, in 1/1000. */
+  weights: Map<string, number>
   templates: { names: Map<string, number>; entries: readonly (readonly TemplateEntry[])[] }
   workflowIdleMs: number
   receipts: boolean
@@ -82,6 +107,7 @@ const HOPELESS = ['run', 'demote', 'reject'] as const
 const KEYS = [
   'cluster',
   'policy',
+  'pairs',
   'parameters',
   'lookahead',
   'passThrough',
@@ -89,6 +115,7 @@ const KEYS = [
   'templates',
   'queueLimit',
   'tenantQueueLimit',
+  'tenantShares',
   'queueTimeoutMs',
   'hopeless',
   'leaseTtlMs',
@@ -144,8 +171,23 @@ export function checkOptions(options: unknown): CheckedOptions {
     lookahead = 1000
     parameters.overcommit = 100
   }
+  const shares = checkShares(options.tenantShares, problems)
+  if (shares !== undefined) parameters.tenantSlack = shares.slackTokens
+  const paired = isPaired(options.cluster)
+  let pairs: PairOptions | undefined
+  if (paired) {
+    const read = readPairs(options.pairs, problems)
+    pairs = read.pairs
+    parameters.kvParkMs = read.kvParkMs
+  } else if (options.pairs !== undefined) {
+    problems.add(
+      'ERR_LAXITY_OPTION',
+      '`pairs` needs a cluster of prefill and decode instances: `role` says which',
+      'pairs',
+    )
+  }
   Object.assign(parameters, checkParameters(options.parameters, problems))
-  const policy = checkPolicy(options.policy ?? 'laxity', problems)
+  const policy = checkPolicy(options.policy ?? 'laxity', problems, paired)
   const { log, clock = systemClock, onReceipt } = options
   if (log !== undefined && (typeof log !== 'string' || log === '')) wrong('a path', 'log', log)
   const durable = flag('durable')
@@ -158,6 +200,8 @@ export function checkOptions(options: unknown): CheckedOptions {
     parameters,
     lookahead,
     tieSeed: number('tieSeed', 0, Number.MAX_SAFE_INTEGER, true),
+    pairs,
+    weights: shares?.weights ?? new Map(),
     templates,
     workflowIdleMs: number('workflowIdleMs', 1_800_000, LONGEST_MS, false),
     receipts: flag('receipts') || onReceipt !== undefined,
@@ -169,6 +213,37 @@ export function checkOptions(options: unknown): CheckedOptions {
   }
   problems.throwIfAny()
   return checked
+}
+
+const SLACK_TOKENS = 50_000
+
+/** Weights in 1/1000. */
+function checkShares(
+  given: unknown,
+  problems: Problems,
+): { slackTokens: number; weights: Map<string, number> } | undefined {
+  if (given === undefined) return undefined
+  const weights = new Map<string, number>()
+  const wrong = (what: string, place: string, got: unknown) =>
+    problems.add('ERR_LAXITY_OPTION', expected(what, place, got), place)
+  if (!isRecord(given)) {
+    wrong('{ slackTokens?, weights? }', 'tenantShares', given)
+    return undefined
+  }
+  for (const name of Object.keys(given))
+    if (name !== 'slackTokens' && name !== 'weights')
+      problems.add('ERR_LAXITY_OPTION', `Unknown option \`tenantShares.${name}\``, `tenantShares.${name}`)
+  const { slackTokens = SLACK_TOKENS, weights: list = {} } = given
+  if (typeof slackTokens !== 'number' || !(slackTokens >= 1 && slackTokens <= LONGEST_MS))
+    wrong(`a number from 1 to ${LONGEST_MS}`, 'tenantShares.slackTokens', slackTokens)
+  if (!isRecord(list)) wrong('an object of numbers', 'tenantShares.weights', list)
+  else
+    for (const [tenant, weight] of Object.entries(list)) {
+      if (typeof weight === 'number' && weight >= 0.001 && weight <= 1000)
+        weights.set(tenant, Math.round(weight * 1000))
+      else wrong('a number from 0.001 to 1000', `tenantShares.weights.${tenant}`, weight)
+    }
+  return { slackTokens: slackTokens as number, weights }
 }
 
 /** Names and kinds only: ranges are the core's. */
@@ -199,35 +274,42 @@ export function checkParameters(given: unknown, problems: Problems): Record<stri
   return parameters
 }
 
-export function checkPolicy(policy: unknown, problems: Problems): Policy {
-  const fallback = POLICY_PRESETS.laxity!
+export function checkPolicy(policy: unknown, problems: Problems, paired: boolean): Policy {
+  const presets = paired ? PAIR_POLICY_PRESETS : POLICY_PRESETS
+  const placements = paired ? native.pairPlacements : native.placements
+  const fallback = presets.laxity!
   const fail = (message: string, place: string): Policy => {
     problems.add('ERR_LAXITY_OPTION', message, place)
     return fallback
   }
   if (typeof policy === 'string') {
-    if (Object.hasOwn(POLICY_PRESETS, policy)) return POLICY_PRESETS[policy]!
+    if (Object.hasOwn(presets, policy)) return presets[policy]!
+    const there = paired ? ' for prefill-decode clusters' : ''
     return fail(
-      `Unknown policy "${policy.slice(0, 60)}"${hint(policy, Object.keys(POLICY_PRESETS))}`,
+      `Unknown policy "${policy.slice(0, 60)}"${there}${hint(policy, Object.keys(presets))}`,
       'policy',
     )
   }
   if (!isRecord(policy))
     return fail(expected("a preset's name or { order, placement }", 'policy', policy), 'policy')
   for (const name of Object.keys(policy))
-    if (!['order', 'placement', 'binding'].includes(name))
+    if (!['order', 'placement', 'binding', 'migrate'].includes(name))
       fail(`Unknown option \`policy.${name}\``, `policy.${name}`)
-  const { order, placement, binding } = policy
+  const { order, placement, binding, migrate = false } = policy
   if (typeof order !== 'string' || !native.orders.includes(order))
     return fail(`Unknown order ${describe(order)}${hint(order, native.orders)}`, 'policy.order')
-  if (typeof placement !== 'string' || !native.placements.includes(placement))
-    return fail(
-      `Unknown placement ${describe(placement)}${hint(placement, native.placements)}`,
-      'policy.placement',
-    )
+  if (typeof placement !== 'string' || !placements.includes(placement))
+    return fail(`Unknown placement ${describe(placement)}${hint(placement, placements)}`, 'policy.placement')
   if (binding !== undefined && binding !== 'at-reveal' && binding !== 'at-credit')
     return fail(expected('"at-reveal" or "at-credit"', 'policy.binding', binding), 'policy.binding')
-  return { order, placement, binding: binding ?? defaultBinding(placement), migrate: false }
+  if (typeof migrate !== 'boolean')
+    return fail(expected('true or false', 'policy.migrate', migrate), 'policy.migrate')
+  if (migrate && (paired || (binding ?? defaultBinding(placement)) === 'at-credit'))
+    return fail(
+      '`policy.migrate` needs calls that wait for one unified instance (at-reveal)',
+      'policy.migrate',
+    )
+  return { order, placement, binding: binding ?? defaultBinding(placement), migrate }
 }
 
 function checkTemplates(given: unknown, problems: Problems): CheckedOptions['templates'] {

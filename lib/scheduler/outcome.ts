@@ -14,7 +14,16 @@ export interface Outcome {
   clientBytes?: number | undefined
   /** How long the engine asked to be left alone. */
   retryAfterMs?: number | undefined
+  /** Prefill-decode: which leg failed; default `prefill`. What is done about it happens on the other side. */
+  leg?: 'prefill' | 'decode' | 'link' | undefined
+  /**
+   * Prefill-decode: leg d or the link failed and the prompt's KV is still on p. Then another d may take the call without a
+   * second prefill; default false.
+   */
+  kvOnPrefill?: boolean | undefined
 }
+
+export const LEGS = ['prefill', 'decode', 'link'] as const
 
 const CLASSES: readonly OutcomeClass[] = ['ok', 'client_error', 'backpressure', 'fault', 'cancelled']
 
@@ -64,6 +73,9 @@ export function checkOutcome(outcome: unknown): asserts outcome is Outcome {
     !(Number.isSafeInteger(given.clientBytes) && (given.clientBytes as number) >= 0)
   )
     fail('a whole number of bytes', 'clientBytes')
+  if (given.leg !== undefined && !LEGS.includes(given.leg as 'link')) fail(`one of ${LEGS.join(', ')}`, 'leg')
+  if (given.kvOnPrefill !== undefined && typeof given.kvOnPrefill !== 'boolean')
+    fail('true or false', 'kvOnPrefill')
   const retry = given.retryAfterMs
   if (retry !== undefined && !(typeof retry === 'number' && retry >= 0 && retry <= 86_400_000))
     fail('milliseconds from 0 to a day', 'retryAfterMs')

@@ -15,6 +15,8 @@ export interface Receipt {
   workflow: string
   epoch: number
   instance: string
+  /** Prefill-decode: the decode instance; `instance` prefills. */
+  decode?: string
   reason: LeaseReason
   policy: string
   tieSeed: number

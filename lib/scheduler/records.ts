@@ -31,6 +31,12 @@ const DEFAULTS: Readonly<Record<string, Integer>> = {
   adapters: 0,
   cachedLoadUs0: 0,
   cachedLoadUs1: 0,
+  weight: 0,
+  revocable: 0,
+  migrate: 0,
+  role: 0,
+  linkPerToken: 0,
+  linkLatency: 0,
 }
 
 export const RECORD_BYTES = layout.recordBytes

@@ -2,8 +2,10 @@ import { open, truncate } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { LaxityError, quote } from '../errors.ts'
 import { native } from '../native.ts'
+import { adoptCall, adoptEnd, adoptWorkflow, settleAdopted } from './adoption.ts'
 import type { CallRecord } from './call.ts'
 import type { Core } from './core.ts'
+import { DECISION, Decisions } from './decisions.ts'
 import type { LiveInstance } from './instances.ts'
 import type { LiveLogHeader } from './journal.ts'
 import { LOG_VERSION, plain } from './log.ts'
@@ -49,7 +51,7 @@ export async function restoreInto(core: Core, path: string): Promise<CallRecord[
   core.native.takeLog()
   core.continueAt(Math.max(lastNs, Math.round((Date.now() - header.live.wallMs) * 1e6)))
   await truncate(path, end)
-  return core.settleAdopted()
+  return settleAdopted(core)
 }
 
 /** One instant: its events, then its decisions, which must be made again. */
@@ -59,7 +61,6 @@ function apply(core: Core, group: readonly Line[], path: string): void {
   let closed: number[] = []
   for (const line of group) {
     const { object } = line
-    const nowMs = Number(object.t) / 1e6
     if (object.kind === 'decision') {
       decisions.push(line)
       continue
@@ -74,23 +75,9 @@ function apply(core: Core, group: readonly Line[], path: string): void {
       if (core.instances.byId(given.id!) === undefined || field('instance') >= core.instances.list.length)
         core.instances.add(given)
     } else if (object.kind === 'openWorkflow') {
-      const tenant = String(object.tenantName)
-      core.tenants.id(tenant)
-      const deadline = object.deadlineMs === null ? Number.POSITIVE_INFINITY : field('deadlineMs')
-      core.adoptWorkflow(
-        field('workflow'),
-        field('workflowGeneration'),
-        String(object.id),
-        object.named === true,
-        tenant,
-        nowMs,
-        deadline,
-      )
+      adoptWorkflow(core, object)
     } else if (object.kind === 'reveal') {
-      const stage = String(object.stageName ?? 'default')
-      core.stages.id(stage)
-      const id = typeof object.id === 'string' ? object.id : undefined
-      core.adoptCall(field('call'), field('callGeneration'), field('workflow'), id, stage, nowMs)
+      adoptCall(core, object)
     } else if (object.kind === 'closeWorkflow') {
       closed.push(field('workflow'))
     } else if (object.kind === 'setParameter') {
@@ -98,35 +85,33 @@ function apply(core: Core, group: readonly Line[], path: string): void {
     } else if (object.kind === 'setPolicy') {
       core.options.policy = {
         order: native.orders[field('order')]!,
-        placement: native.placements[field('placement')]!,
+        placement: (core.paired ? native.pairPlacements : native.placements)[field('placement')]!,
         binding: field('binding') === 1 ? 'at-credit' : 'at-reveal',
-        migrate: core.options.policy.migrate,
+        migrate: field('migrate') > 0 ? field('migrate') === 2 : core.options.policy.migrate,
       }
     }
     bytes.fill(0)
     encode(bytes, 0, line, path)
     core.writer.raw(bytes)
   }
-  for (const slot of closed) core.closeAdopted(slot)
+  for (const slot of closed) adoptEnd(core, slot)
   closed = []
   const made = core.replayed()
   const size = native.eventLayout.decisionBytes
   if (made.length !== decisions.length * size) differs(path, group[0]!)
+  const memory = new SharedArrayBuffer(made.length)
+  new Uint8Array(memory).set(made)
+  const d = new Decisions(memory, 0)
   for (const [i, line] of decisions.entries()) {
     encode(bytes, 0, line, path)
     if (Buffer.compare(made.subarray(i * size, (i + 1) * size), bytes.subarray(16, 16 + size)) !== 0)
       differs(path, line)
-    const { object } = line
-    if (object.decision === 1) {
-      core.adoptLease(
-        object.call as number,
-        object.epoch as number,
-        object.instance as number,
-        object.leaseReason as number,
-        object.enginePriority as number,
-        Number(object.t) / 1e6,
-      )
-    }
+    d.go(i)
+    core.replayAt(Number(line.object.t))
+    const call = core.calls.at(d.call)
+    if (call === undefined) continue
+    if (d.kind === DECISION.lease) core.attempts.adopt(call, d)
+    else if (d.kind === DECISION.admitDecode) core.attempts.adoptRoom(call, d)
   }
   core.releaseAdopted()
 }
@@ -152,12 +137,13 @@ function checkHeader(core: Core, header: LiveLogHeader, path: string): void {
     if (!isDeepStrictEqual(JSON.parse(JSON.stringify(a, plain)), b))
       throw new LaxityError('ERR_LAXITY_LOG', `The log was written with another ${quote(name)}`, `${path}:1`)
   }
-  const { policy, parameters, lookahead, tieSeed } = core.options
+  const { policy, parameters, lookahead, tieSeed, pairs } = core.options
   const { run } = header
   const { order, placement, binding, migrate = false } = run
   same('policy', policy, { order, placement, binding, migrate })
   same('parameters', parameters, run.parameters)
   same('lookahead', lookahead, run.lookahead)
+  if (pairs !== undefined || run.pairs !== undefined) same('pairs', pairs ?? null, run.pairs ?? null)
   same('tieSeed', tieSeed, run.tieSeed)
   same('latencies', core.instances.latencies, header.cluster.latencies)
 }

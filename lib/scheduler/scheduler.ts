@@ -1,7 +1,6 @@
 import { describe, expected, LaxityError } from '../errors.ts'
 import { type NativeRun, native } from '../native.ts'
 import { Problems } from '../report/problems.ts'
-import type { Policy } from '../simulator/policies.ts'
 import type { CallRecord } from './call.ts'
 import { Core } from './core.ts'
 import type { LiveInstance } from './instances.ts'
@@ -9,7 +8,7 @@ import { Journal, type LiveLogHeader } from './journal.ts'
 import type { Lease } from './lease.ts'
 import { schedulerMetrics } from './metric-list.ts'
 import type { Metric } from './metrics.ts'
-import { checkParameters, checkPolicy, type SchedulerOptions } from './options.ts'
+import { checkParameters, checkPolicy, type PolicyParts, type SchedulerOptions } from './options.ts'
 import type { CallEstimate } from './receipt.ts'
 import { restoreInto } from './restore.ts'
 import { instanceSnapshot, type Snapshot } from './snapshot.ts'
@@ -26,7 +25,9 @@ export interface SchedulerEvents {
 /** Options of schedulers that are being restored. */
 const restoring = new WeakSet<object>()
 
-/** `InstanceChange` of native/scheduler/events.h. */
+/** `BreakerState` of native/scheduler/breaker.h. */
+const OPEN = 1
+/** `InstanceChange` of native/scheduler/events.h; as a condition, `up` is 1 too. */
 const CHANGES = { add: 0, up: 1, drain: 2, down: 3, remove: 4 } as const
 
 /**
@@ -116,7 +117,12 @@ export class Scheduler {
 
   /** A workflow: opened, or the one that is open under this id. */
   workflow(options?: WorkflowOptions): Workflow {
-    return this.#core.openWorkflow(options)
+    return this.#core.workflows.open(options)
+  }
+
+  /** Whether prefill and decode run on instances of their own. */
+  get paired(): boolean {
+    return this.#core.paired
   }
 
   /** Ms since this scheduler began. */
@@ -168,10 +174,8 @@ export class Scheduler {
 
   /** Lost with its KV cache: its leases' signals abort, their calls are placed again as new attempts, their debt intact. */
   failInstance(id: string): void {
-    this.#core.instances.find(id)
-    this.#core.flush()
-    this.#core.leasesLost(id)
     this.#change(id, 'down')
+    this.#core.attempts.lostWith(id)
   }
 
   #change(id: string, change: keyof typeof CHANGES): void {
@@ -185,23 +189,27 @@ export class Scheduler {
 
   // --- policy while it runs
 
-  /** Waiting calls are placed and ordered again; leases stay. @throws LaxityError ERR_LAXITY_OPTION */
-  setPolicy(policy: string | (Pick<Policy, 'order' | 'placement'> & { binding?: Policy['binding'] })): void {
+  /**
+   * Waiting calls are placed and ordered again, and may move or not as the policy says (`migrate`); leases stay.
+   *
+   * @throws LaxityError ERR_LAXITY_OPTION
+   */
+  setPolicy(policy: string | PolicyParts): void {
     const problems = new Problems()
-    const { order, placement, binding } = checkPolicy(policy, problems)
+    const { paired } = this.#core
+    const { order, placement, binding, migrate } = checkPolicy(policy, problems, paired)
     problems.throwIfAny()
     this.#core.administer(
       (w, t) =>
         w.setPolicy(
           t,
           native.orders.indexOf(order),
-          native.placements.indexOf(placement),
+          (paired ? native.pairPlacements : native.placements).indexOf(placement),
           binding === 'at-credit' ? 1 : 0,
+          migrate,
         ),
       'policy',
     )
-    // Whether waiting calls may move is set for the scheduler's life.
-    const { migrate } = this.#core.options.policy
     this.#core.options.policy = { order, placement, binding, migrate }
     this.#core.policyName = `${order} x ${placement} x ${binding}`
   }
@@ -245,6 +253,31 @@ export class Scheduler {
 
   // --- seeing
 
+  /**
+   * Whether calls of a model (left out: of every model) can be served now: an instance takes calls, of a prefill-decode
+   * cluster one of each role. Half-open breakers count, since only a call closes them.
+   *
+   * @throws LaxityError ERR_LAXITY_NO_INSTANCE where nothing serves the model
+   */
+  ready(model?: string): boolean {
+    const core = this.#core
+    core.flush()
+    const { instances } = core
+    const one = model === undefined ? undefined : instances.modelOf(model)
+    if (model !== undefined && one === undefined)
+      throw new LaxityError('ERR_LAXITY_NO_INSTANCE', `No instance serves model ${describe(model)}`, 'model')
+    const up = instances.models.map(() => new Set<number>())
+    core.eachInstance((columns, at, slot) => {
+      const { spec } = instances.list[slot]!
+      const serves = one === undefined || one.adapter === 0 || (spec.adapters >> BigInt(one.adapter - 1)) & 1n
+      if (columns[at] === CHANGES.up && columns[at + 2] !== OPEN && serves) up[spec.model]!.add(spec.role)
+    })
+    const roles = core.paired ? [1, 2] : [0]
+    return up.every(
+      (seen, id) => (one !== undefined && one.model !== id) || roles.every((role) => seen.has(role)),
+    )
+  }
+
   /** Where a call would go and how long it would take, without submitting it. Its workflow may be left out. */
   estimate(call: CallOptions & { workflow?: Workflow | undefined }): CallEstimate {
     if (typeof call !== 'object' || call === null)
@@ -259,7 +292,7 @@ export class Scheduler {
   snapshot(): Snapshot {
     const core = this.#core
     core.flush()
-    const totals = new Float64Array(6)
+    const totals = new Float64Array(8)
     core.native.totals(totals)
     const instances: Snapshot['instances'] = []
     core.eachInstance((columns, at, slot) => {
@@ -273,6 +306,8 @@ export class Scheduler {
       queued: totals[3]!,
       leasesGranted: totals[1]!,
       retriesRefused: totals[4]!,
+      kvExpired: totals[6]!,
+      revoked: totals[7]!,
       nextWakeMs: core.native.nextWakeMs,
       instances,
     }
@@ -286,7 +321,7 @@ export class Scheduler {
     const rows = core.native.queue(slot)
     const queue: { workflow: string; call: string; key: number }[] = []
     for (let i = 0; i < rows.length; i += 3) {
-      const call = core.callAt(rows[i]!, rows[i + 1]!)
+      const call = core.calls.find(rows[i]!, rows[i + 1]!)
       if (call !== undefined) queue.push({ workflow: call.workflow.id, call: call.id, key: rows[i + 2]! })
     }
     return queue
@@ -367,7 +402,7 @@ export class Scheduler {
     if (core.active > 0 && drainMs > 0)
       await Promise.race([core.whenIdle(), new Promise<void>((resolve) => core.drainTimer(drainMs, resolve))])
     const cancelled = core.cancelAll(new LaxityError('ERR_LAXITY_CLOSED', 'The scheduler is closed'))
-    core.endAll()
+    core.workflows.endAll()
     core.flush()
     core.stop()
     await core.journal?.close()
@@ -380,7 +415,7 @@ export class Scheduler {
 }
 
 export function liveHeader(core: Core): LiveLogHeader {
-  const { policy, parameters, lookahead, tieSeed, templates } = core.options
+  const { policy, parameters, lookahead, tieSeed, templates, pairs } = core.options
   const run: NativeRun = {
     ...policy,
     feedback: 'lease',
@@ -396,6 +431,7 @@ export function liveHeader(core: Core): LiveLogHeader {
     sloScale: 1,
     sloBase: 'exclusive',
     laws: false,
+    ...(pairs !== undefined && { pairs }),
   }
   return {
     run,

@@ -1,7 +1,10 @@
+import { ROLES, type Role } from '../cluster/roles.ts'
+
 /** What the core believes of one instance now; every number is read from the core, none is kept here. */
 export interface InstanceSnapshot {
   id: string
   url: string | undefined
+  role: Role
   condition: 'absent' | 'up' | 'draining' | 'down' | 'removed'
   /** Up, but gets no new calls: open breaker, or a probe under way. */
   masked: boolean
@@ -11,9 +14,13 @@ export interface InstanceSnapshot {
   assigned: number
   /** Their execution time, corrections included, ms. */
   workMs: number
-  /** Sequences leased. */
+  /** Sequences leased. On a decode instance from the lease on, wherever the call is. */
   leased: number
+  /** On a prefill instance prompts from their lease until their KV has left; on a decode instance it may exceed `kvTokens`. */
   reservedKv: number
+  /** Decode instances: KV and sequences of the calls that have room there. */
+  admittedKv: number
+  admittedSequences: number
   /** Leases without a first token. */
   unprefilled: number
   unprefilledMs: number
@@ -34,7 +41,7 @@ export interface InstanceSnapshot {
 
 export interface Snapshot {
   nowMs: number
-  policy: { order: string; placement: string; binding: string }
+  policy: { order: string; placement: string; binding: string; migrate: boolean }
   workflows: number
   /** Calls the facade has not seen end. */
   activeCalls: number
@@ -42,11 +49,14 @@ export interface Snapshot {
   queued: number
   leasesGranted: number
   retriesRefused: number
+  /** Leases taken back: their KV had waited too long on its prefill instance; something more urgent came. */
+  kvExpired: number
+  revoked: number
   nextWakeMs: number | null
   instances: InstanceSnapshot[]
 }
 
-export const INSTANCE_COLUMNS = 18
+export const INSTANCE_COLUMNS = 21
 const CONDITIONS = ['absent', 'up', 'draining', 'down', 'removed'] as const
 const BREAKERS = ['closed', 'open', 'half-open'] as const
 
@@ -59,6 +69,7 @@ export function instanceSnapshot(
   return {
     id: names.id,
     url: names.url,
+    role: ROLES[column(18)]!,
     condition: CONDITIONS[column(0)]!,
     masked: column(1) === 1,
     breaker: BREAKERS[column(2)]!,
@@ -67,6 +78,8 @@ export function instanceSnapshot(
     workMs: column(5),
     leased: column(6),
     reservedKv: column(7),
+    admittedKv: column(19),
+    admittedSequences: column(20),
     unprefilled: column(8),
     unprefilledMs: column(9),
     prefillsEndMs: column(10),
@@ -80,7 +93,7 @@ export function instanceSnapshot(
   }
 }
 
-export const CALL_COLUMNS = 19
+export const CALL_COLUMNS = 20
 /** Columns of `NativeScheduler.callInfo`. */
 export const CALL = {
   state: 0,
@@ -102,6 +115,7 @@ export const CALL = {
   horizonMs: 16,
   demoted: 17,
   prefillsEndMs: 18,
+  decode: 19,
 } as const
 
 /** `CallState` of native/workflow/graph.h. */
@@ -119,4 +133,6 @@ export const STATES = [
   'cancelled',
   'rejected',
 ] as const
+/** States from `prefilling` to `decoding` are leased. */
+export const FIRST_LEASED = 4
 export const FIRST_TERMINAL = 8

@@ -96,7 +96,7 @@ export class Workflow {
     this.deadlineMs = deadlineMs
     this.#signal = signal
     if (signal !== undefined) {
-      this.#onAbort = () => this.#core.abortWorkflow(this, signal.reason)
+      this.#onAbort = () => this.#core.workflows.abort(this, signal.reason)
       signal.addEventListener('abort', this.#onAbort)
     }
   }
@@ -124,12 +124,12 @@ export class Workflow {
 
   /** Another deadline (`sloMs` from now; null = none) or another remaining time. */
   update(change: { sloMs?: number | null | undefined; remainingMs?: number | undefined }): void {
-    this.#core.updateWorkflow(this, change)
+    this.#core.workflows.update(this, change)
   }
 
   /** No more calls. What waits is cancelled, what is leased still ends on its own. A second end does nothing. */
   end(): void {
-    this.#core.endWorkflow(this)
+    this.#core.workflows.end(this)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -90,7 +90,8 @@ Napi::Object eventLayout(Napi::Env env) {
       .field<std::int64_t>("kvTokens", offsetof(InstanceEvent, spec.kvTokens))
       .field<std::uint64_t>("adapters", offsetof(InstanceEvent, spec.adapters))
       .field<std::int64_t>("linkPerToken", offsetof(InstanceEvent, spec.linkPerToken))
-      .field<std::int64_t>("linkLatency", offsetof(InstanceEvent, spec.linkLatency));
+      .field<std::int64_t>("linkLatency", offsetof(InstanceEvent, spec.linkLatency))
+      .LAXITY_FIELD(InstanceEvent, revocable);
   Kind(kinds, "firstToken", EventKind::kFirstToken).attempt(0);
   Kind(kinds, "progress", EventKind::kProgress).attempt(0).LAXITY_FIELD(Progress, tokens);
   Kind(kinds, "transferDone", EventKind::kTransferDone).attempt(0);
@@ -107,6 +108,7 @@ Napi::Object eventLayout(Napi::Env env) {
       .workflow(0)
       .LAXITY_FIELD(OpenWorkflow, tenant)
       .LAXITY_FIELD(OpenWorkflow, stageTemplate)
+      .LAXITY_FIELD(OpenWorkflow, weight)
       .LAXITY_FIELD(OpenWorkflow, deadline)
       .LAXITY_FIELD(OpenWorkflow, remaining);
   Kind(kinds, "updateWorkflow", EventKind::kUpdateWorkflow)
@@ -167,7 +169,8 @@ Napi::Object eventLayout(Napi::Env env) {
   Kind(kinds, "setPolicy", EventKind::kSetPolicy)
       .LAXITY_FIELD(SetPolicy, order)
       .LAXITY_FIELD(SetPolicy, placement)
-      .LAXITY_FIELD(SetPolicy, binding);
+      .LAXITY_FIELD(SetPolicy, binding)
+      .LAXITY_FIELD(SetPolicy, migrate);
   Kind(kinds, "decide", EventKind::kDecide)
       .field<std::uint32_t>("count", offsetof(EventHeader, count) - offsetof(EventRecord, bytes));
   Kind(kinds, "decision", EventKind::kDecision)

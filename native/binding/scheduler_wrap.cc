@@ -20,8 +20,8 @@ struct OutHeader {
 };
 static_assert(sizeof(OutHeader) == 24);
 
-constexpr std::size_t kInstanceColumns = 18;
-constexpr std::size_t kCallColumns = 19;
+constexpr std::size_t kInstanceColumns = 21;
+constexpr std::size_t kCallColumns = 20;
 
 bool floats(const Napi::CallbackInfo& info, std::size_t i, Column* out) {
   napi_typedarray_type type;
@@ -270,6 +270,8 @@ Napi::Value SchedulerWrap::instances(const Napi::CallbackInfo& info) {
     const Breaker breaker = m < live.breakers.size() ? live.breakers[m] : Breaker{};
     const Nanos now = scheduler_->now();
     const DecodePiece piece = cluster.latency(i).piece(std::max(1u, l.leased), l.context);
+    const Pairs* pairs = scheduler_->pairs();
+    const bool decodes = pairs != nullptr && i.spec.role == Role::kDecode;
     const double columns[kInstanceColumns] = {static_cast<double>(i.condition),
                                               i.masked ? 1.0 : 0.0,
                                               static_cast<double>(breaker.state),
@@ -287,16 +289,20 @@ Napi::Value SchedulerWrap::instances(const Napi::CallbackInfo& info) {
                                               static_cast<double>(i.spec.maxSequences),
                                               static_cast<double>(i.spec.kvTokens),
                                               toMs(cluster.latency(i).prefill(1000, 0)) / 1000,
-                                              toMs(roundFine(piece.at(l.context)))};
+                                              toMs(roundFine(piece.at(l.context))),
+                                              static_cast<double>(i.spec.role),
+                                              decodes ? static_cast<double>(pairs->admittedKv(m)) : 0,
+                                              decodes ? static_cast<double>(pairs->admittedSequences(m)) : 0};
     at = std::copy(std::begin(columns), std::end(columns), at);
   }
   return Napi::Number::New(info.Env(), static_cast<double>(cluster.size()));
 }
 
-/// [now ms, leases granted, live workflows, calls ready without a lease, retries refused, retry tokens]
+/// [now ms, leases granted, live workflows, calls ready without a lease, retries refused, retry tokens,
+/// leases whose KV expired, leases revoked]
 Napi::Value SchedulerWrap::totals(const Napi::CallbackInfo& info) {
   Column out;
-  if (!scheduler_ || !floats(info, 0, &out) || out.length < 6) return info.Env().Undefined();
+  if (!scheduler_ || !floats(info, 0, &out) || out.length < 8) return info.Env().Undefined();
   const LiveState& live = scheduler_->live();
   double* at = static_cast<double*>(out.data);
   at[0] = toMs(scheduler_->now());
@@ -305,6 +311,8 @@ Napi::Value SchedulerWrap::totals(const Napi::CallbackInfo& info) {
   at[3] = live.queued.size();
   at[4] = static_cast<double>(live.retriesRefused);
   at[5] = live.retryTokens;
+  at[6] = static_cast<double>(live.kvExpired);
+  at[7] = static_cast<double>(live.revoked);
   return info.Env().Undefined();
 }
 
@@ -321,6 +329,8 @@ Napi::Value SchedulerWrap::callInfo(const Napi::CallbackInfo& info) {
     const Workflow& w = graph.workflow(c.workflow);
     const bool waits = c.state == CallState::kWaiting;
     const bool placed = c.instance != kNoSlot;
+    const Pairs* pairs = scheduler_->pairs();
+    const std::uint32_t decode = pairs == nullptr ? kNoSlot : pairs->call(ref.slot).decode;
     const double columns[kCallColumns] = {
         static_cast<double>(c.state),
         static_cast<double>(c.epoch),
@@ -342,7 +352,8 @@ Napi::Value SchedulerWrap::callInfo(const Napi::CallbackInfo& info) {
         c.demoted ? 1.0 : 0.0,
         placed ? toMs(std::max<Nanos>(
                      0, scheduler_->cluster().at(c.instance).ledger.prefillsEnd - scheduler_->now()))
-               : -1};
+               : -1,
+        decode != kNoSlot ? static_cast<double>(decode) : -1};
     std::copy(std::begin(columns), std::end(columns), static_cast<double*>(out.data));
   }
   return Napi::Number::New(info.Env(), static_cast<int>(found));

@@ -45,14 +45,18 @@ class PairView {
   Nanos now;
   /// At-credit: only these prefill instances have credit now. Null: every one that accepts calls.
   const std::vector<std::uint32_t>* withCredit;
+  /// The instance whose failure the call has just seen, where there is another of its role; else kNoSlot.
+  std::uint32_t avoid = kNoSlot;
 
   bool isPrefill(std::uint32_t m) const {
     const Instance& i = cluster.at(m);
-    return i.spec.role == Role::kPrefill && i.accepts() && estimates[i.hardwareClass].exec != kNever;
+    return i.spec.role == Role::kPrefill && m != avoid && i.accepts() &&
+           estimates[i.hardwareClass].exec != kNever;
   }
   bool isDecode(std::uint32_t m) const {
     const Instance& i = cluster.at(m);
-    return i.spec.role == Role::kDecode && i.accepts() && decodeAlone[i.hardwareClass] != kNever;
+    return i.spec.role == Role::kDecode && m != avoid && i.accepts() &&
+           decodeAlone[i.hardwareClass] != kNever;
   }
 
   /// ns of the call's prefill there, less what a cached prefix saves.

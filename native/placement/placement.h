@@ -46,6 +46,7 @@ struct QueueAhead {
   std::int64_t kvAhead = 0;  ///< their KV need, tokens
   std::uint32_t behind = 0;  ///< number of the others
   Nanos prefillAll = 0;
+  friend bool operator==(const QueueAhead&, const QueueAhead&) = default;
 };
 
 template <class P>

@@ -29,8 +29,9 @@ LiveRules::LiveRules(const PolicyParameters& p) {
   predictLengths = p[Parameter::kPredictLengths] >= 1;
   keepHorizons = p[Parameter::kKeepHorizons] >= 1;
   enginePriority = p[Parameter::kEnginePriority] >= 1;
+  kvPark = ms(Parameter::kKvParkMs);
   any = queueLimit > 0 || tenantQueueLimit > 0 || queueTimeout > 0 || hopeless != Hopeless::kRun ||
-        leaseTtl > 0 || breaker.faults > 0 || faultPenalty > 0 || predictLengths;
+        leaseTtl > 0 || breaker.faults > 0 || faultPenalty > 0 || predictLengths || kvPark > 0;
 }
 
 /// After a change of the rules: lists are derived again from the calls, breakers forget what they no longer

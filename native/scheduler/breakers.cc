@@ -8,6 +8,11 @@
 // as outstanding work of max(t_comp, faultPenaltyMs) for as long, so that an instance that fails fast looks
 // as busy as one that serves. A sample of telemetry adds (running + waiting - our leases, at least 0) x the
 // mean t_comp to the outstanding work until the next sample or until it is stale; it never closes the gate.
+//
+// Prefill-decode: leg d and the link count against d, whose ok is the end of the call; leg p against p, whose
+// ok is that its KV has arrived. Both roles have breakers, probes and panic of their own. A prefill of mean
+// length stands for each foreign call on p. Corrections of p delay its projected ready time; those of d show
+// in its outstanding work only.
 #include <algorithm>
 
 #include "scheduler/scheduler.h"
@@ -25,6 +30,19 @@ bool Scheduler::wantsProbe(std::uint32_t instance) const {
          live_.breakers[instance].probe == kNoSlot && cluster_.at(instance).accepts();
 }
 
+/// A call was assigned: on a half-open instance without a probe it is the probe.
+void Scheduler::probeTaken(std::uint32_t instance, std::uint32_t slot) {
+  if (!wantsProbe(instance)) return;
+  live_.breakers[instance].probe = slot;
+  updateMasks();
+}
+
+void Scheduler::probeOver(std::uint32_t instance, std::uint32_t slot) {
+  if (instance >= live_.breakers.size() || live_.breakers[instance].probe != slot) return;
+  live_.breakers[instance].probe = kNoSlot;
+  updateMasks();
+}
+
 /// Brings every mask up to date with breakers and panic.
 void Scheduler::updateMasks() {
   if (live_.breakers.empty()) return;
@@ -34,39 +52,44 @@ void Scheduler::updateMasks() {
     const Breaker& b = live_.breakers[m];
     const bool closed =
         b.state == BreakerState::kOpen || (b.state == BreakerState::kHalfOpen && b.probe != kNoSlot);
-    const bool mask = closed && !panics(i.spec.model);
+    const bool mask = closed && !panics(i.spec.model, i.spec.role);
     if (i.masked == mask) continue;
     cluster_.setMask(m, mask);
-    if (!mask) touch(m);
+    if (mask) continue;
+    touch(m);
+    if (i.spec.role == Role::kDecode) touchSharers(i.spec.model);  // a lease may have waited for a d
   }
   pairsChanged();
   // Only now: a queue that moves finds every mask in its place.
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
     if (cluster_.at(m).masked && cluster_.at(m).spec.role != Role::kDecode &&
-        live_.breakers[m].state == BreakerState::kOpen)
+        live_.breakers[m].state == BreakerState::kOpen) {
       requeueAll(m);
+      revokeAll(m);
+    }
   }
 }
 
-bool Scheduler::panics(std::uint16_t model) const {
+bool Scheduler::panics(std::uint16_t model, Role role) const {
   if (rules_.panicShare <= 0) return false;
   std::uint32_t up = 0;
   std::uint32_t open = 0;
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
     const Instance& i = cluster_.at(m);
-    if (i.condition != Condition::kUp || i.spec.model != model) continue;
+    if (i.condition != Condition::kUp || i.spec.model != model || i.spec.role != role) continue;
     ++up;
     if (m < live_.breakers.size() && live_.breakers[m].state == BreakerState::kOpen) ++open;
   }
   return up - open < rules_.panicShare * up;
 }
 
-void Scheduler::outcomeFault(std::uint32_t slot) {
-  const Call& c = graph_.call(slot);
-  const std::uint32_t m = c.instance;
+/// `m`: the instance that the fault counts against.
+void Scheduler::outcomeFault(std::uint32_t slot, std::uint32_t m) {
   const Nanos leasedAt = live_.calls[slot].leasedAt;
   if (rules_.faultPenalty > 0) {
-    const Nanos cost = std::max(c.cost.exec, rules_.faultPenalty);
+    const bool decodes = cluster_.at(m).spec.role == Role::kDecode;
+    const Nanos exec = decodes ? pairs_->call(slot).cost.exec : graph_.call(slot).cost.exec;
+    const Nanos cost = std::max(exec, rules_.faultPenalty);
     correct(m, cost, now_ + std::max<Nanos>(1, cost - (now_ - leasedAt)));
   }
   if (breakerOf(m).fault(now_, leasedAt, rules_.breaker)) {
@@ -75,22 +98,40 @@ void Scheduler::outcomeFault(std::uint32_t slot) {
   }
 }
 
+/// What the call did on `m` is over and was well.
+void Scheduler::legOk(std::uint32_t slot, std::uint32_t m) {
+  if (breakerOf(m).success(now_, live_.calls[slot].leasedAt, rules_.breaker)) updateMasks();
+}
+
 void Scheduler::outcomeOk(std::uint32_t slot, std::uint32_t outputTokens) {
   const Call& c = graph_.call(slot);
-  const LiveCall& l = live_.calls[slot];
-  const std::uint32_t m = c.instance;
-  if (breakerOf(m).success(now_, l.leasedAt, rules_.breaker)) updateMasks();
+  if (pairs_ == nullptr) {
+    legOk(slot, c.instance);
+  } else {
+    if (pairs_->call(slot).onPrefill) legOk(slot, c.instance);
+    legOk(slot, pairs_->call(slot).decode);
+  }
   if (rules_.retryBudget > 0)
     live_.retryTokens = std::min(LiveState::kRetryReserve, live_.retryTokens + rules_.retryBudget);
   if (outputTokens > 0 && rules_.predictLengths && c.epoch == 0) {
     live_.lengths.observe(graph_.workflow(c.workflow).stageTemplate, c.stage, outputTokens,
                           {c.predictedTokens, c.predictedHigh});
   }
-  const std::uint32_t latency = cluster_.at(m).spec.latency;
-  if (outputTokens == 0 || !live_.speeds.learns(latency)) return;
+  if (outputTokens == 0) return;
+  const LiveCall& l = live_.calls[slot];
   Nanos prefill = 0;
   Nanos decode = 0;
   std::uint32_t steps = outputTokens > 1 ? outputTokens - 1 : 0;
+  if (pairs_ != nullptr) {
+    if (!c.streams || l.firstTokenAt == 0) return;
+    const PairCall& pair = pairs_->call(slot);
+    const std::uint32_t d = cluster_.at(pair.decode).spec.latency;
+    learnSpeed(cluster_.at(c.instance).spec.latency, l.firstTokenAt - l.prefillStart, c.promptTokens, 0, 0);
+    learnSpeed(d, 0, c.promptTokens, now_ - (pair.onPrefill ? l.firstTokenAt : pair.kvReady), steps);
+    return;
+  }
+  const std::uint32_t latency = cluster_.at(c.instance).spec.latency;
+  if (!live_.speeds.learns(latency)) return;
   if (c.streams && l.firstTokenAt > 0) {
     prefill = l.firstTokenAt - l.prefillStart;
     decode = now_ - l.firstTokenAt;
@@ -98,7 +139,13 @@ void Scheduler::outcomeOk(std::uint32_t slot, std::uint32_t outputTokens) {
     steps = outputTokens;
     decode = std::max<Nanos>(0, now_ - l.leasedAt - c.cost.prefill);
   }
-  if (!live_.speeds.observe(latency, prefill, c.promptTokens, decode, steps)) return;
+  learnSpeed(latency, prefill, c.promptTokens, decode, steps);
+}
+
+void Scheduler::learnSpeed(std::uint32_t latency, Nanos prefill, std::uint32_t promptTokens, Nanos decode,
+                           std::uint32_t steps) {
+  if (!live_.speeds.learns(latency)) return;
+  if (!live_.speeds.observe(latency, prefill, promptTokens, decode, steps)) return;
   LatencyModel model;
   if (!ok(LatencyModel::constants(live_.speeds.inUse(latency), &model))) return;
   cluster_.setLatency(latency, model);
@@ -156,9 +203,42 @@ void Scheduler::fireLiveTimer(const Timer& timer) {
       s.work = 0;
       break;
     }
+    case TimerKind::kKvPark:
+      expireKv({timer.call, timer.generation}, timer.epoch);
+      break;
     case TimerKind::kCall:
       break;
   }
+}
+
+/// KV that has waited on p for room on d since its first token is about to be freed by p's own lease: nobody
+/// may be sent to fetch it. The call is prefilled again.
+void Scheduler::watchKv(std::uint32_t slot) {
+  if (rules_.kvPark == 0) return;
+  const Call& c = graph_.call(slot);
+  startTimer(live_.calls[slot].kvSince + rules_.kvPark, {slot, c.generation, c.epoch, TimerKind::kKvPark});
+}
+
+void Scheduler::expireKv(Ref ref, std::uint32_t epoch) {
+  if (!ok(graph_.findCall(ref)) || rules_.kvPark == 0) return;
+  const Call& c = graph_.call(ref.slot);
+  if (c.epoch != epoch || c.state != CallState::kWaitDecode || !pairs_->call(ref.slot).onPrefill) return;
+  if (now_ - live_.calls[ref.slot].kvSince < rules_.kvPark) return;
+  ++live_.kvExpired;
+  takeBack(ref.slot, RejectReason::kKvExpired, &rejected_);
+}
+
+/// The driver is told that the lease is over; the call waits for another one.
+void Scheduler::takeBack(std::uint32_t slot, RejectReason reason, std::vector<Decision>* into) {
+  Decision d{};
+  d.kind = DecisionKind::kRevoke;
+  d.rejectReason = reason;
+  d.epoch = graph_.call(slot).epoch;
+  d.call = graph_.ref(slot);
+  d.instance = graph_.call(slot).instance;
+  d.decodeInstance = pairs_ == nullptr ? kNoSlot : pairs_->call(slot).decode;
+  into->push_back(d);
+  backToReady(slot);
 }
 
 Status Scheduler::telemetry(Nanos t, const Telemetry& e) {
@@ -181,7 +261,9 @@ Status Scheduler::telemetry(Nanos t, const Telemetry& e) {
       std::int64_t{(e.present & 2) != 0 ? e.running : 0} + std::int64_t{(e.present & 1) != 0 ? e.waiting : 0};
   const std::int64_t foreign = std::max<std::int64_t>(0, seen - m.ledger.leased);
   if (foreign == 0 || meanCount_ == 0) return Status::kOk;
-  const Nanos mean = static_cast<Nanos>(meanSum_ / meanCount_);
+  const Nanos mean = m.spec.role == Role::kPrefill
+                         ? cluster_.latency(m).prefill(static_cast<std::uint32_t>(promptSum_ / meanCount_), 0)
+                         : static_cast<Nanos>(meanSum_ / meanCount_);
   s.work = std::min<Nanos>(mean, kMaxTime / 1000 / foreign) * foreign;
   addCorrection(e.instance, s.work);
   startTimer(t + rules_.telemetry, {e.instance, s.version, 0, TimerKind::kTelemetry});
@@ -212,7 +294,7 @@ Status Scheduler::setLatency(Nanos t, const SetLatency& e) {
 Status Scheduler::setPolicy(Nanos t, const SetPolicy& e) {
   const auto orders = orderNames();
   const auto placements = pairs_ == nullptr ? placementNames() : pairPlacementNames();
-  if (e.order >= orders.size() || e.placement >= placements.size() || e.binding > 1)
+  if (e.order >= orders.size() || e.placement >= placements.size() || e.binding > 1 || e.migrate > 2)
     return Status::kUnknownPolicy;
   Order order;
   Placement placement;
@@ -247,6 +329,7 @@ Status Scheduler::setPolicy(Nanos t, const SetPolicy& e) {
   else
     makePairPlacement(placements[e.placement], &pairs_->placement);
   config_.binding = static_cast<Binding>(e.binding);
+  if (e.migrate != 0) config_.migrate = e.migrate == 2;
   policyChanged();
   rederive();
   for (std::uint32_t w = 0; w < graph_.workflowSlots(); ++w) {
@@ -273,7 +356,8 @@ void Scheduler::rederive() {
     return graph_.call(a).readyAt != graph_.call(b).readyAt ? graph_.call(a).readyAt < graph_.call(b).readyAt
                                                             : graph_.call(a).rank < graph_.call(b).rank;
   });
-  for (const std::uint32_t slot : ready) observe(CallStep::kReady, graph_.call(slot));
+  if (observes_)
+    for (const std::uint32_t slot : ready) observeAll(CallStep::kReady, graph_.call(slot), 0);
   if (!needsWholePath_) return;
   for (std::uint32_t workflow = 0; workflow < graph_.workflowSlots(); ++workflow) {
     Workflow& w = graph_.workflow(workflow);

@@ -1,5 +1,7 @@
 // Decisions out: keys, placements, credit, leases.
 #include <algorithm>
+#include <cstdlib>
+#include <type_traits>
 
 #include "base/math.h"
 #include "order/ageing.h"
@@ -22,15 +24,20 @@ Status Scheduler::placeAll(Nanos t) {
   for (std::size_t i = 0; i < dirty_.size(); ++i) refreshWorkflow(dirty_[i]);
   dirty_.clear();
   // A rejection ends a call, which may make others ready or change keys: until nothing is left to do.
+  constexpr std::size_t kWorthAnIndex = 4;
+  indexesAhead_ = ready_.size() >= kWorthAnIndex && ageing_ == 0 && shareSlack_ == 0;
+  ++aheadStamp_;
   for (std::size_t i = 0; i < ready_.size(); ++i) {
     const Ref c = ready_[i];
     if (!ok(graph_.findCall(c)) || graph_.call(c.slot).state != CallState::kReady) continue;
     placeCall(c.slot);
     if (!placementFailed_) continue;
+    indexesAhead_ = false;
     ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(i));
     return Status::kPlacementFailed;
   }
   ready_.clear();
+  indexesAhead_ = false;
   for (std::size_t i = 0; i < dirty_.size(); ++i) refreshWorkflow(dirty_[i]);
   dirty_.clear();
   return Status::kOk;
@@ -285,6 +292,22 @@ void Scheduler::placeCall(std::uint32_t slot) {
   }
 }
 
+/// Sorted once for all the calls that are placed at this instant, until the queue changes.
+template <class Type>
+const AheadIndex& Scheduler::aheadIndex(const Type& order, std::uint32_t instance) const {
+  if (ahead_.size() < queues_.size()) ahead_.resize(queues_.size());
+  AheadIndex& index = ahead_[instance];
+  if (index.stamp == aheadStamp_) return index;
+  index.stamp = aheadStamp_;
+  index.entries.clear();
+  for (const HeapEntry& entry : queues_[instance].entries()) {
+    const Call& c = graph_.call(entry.slot);
+    index.entries.push_back({callKey(order, orderView(c, instance)), entry.rank, c.cost.prefill, c.cost.kv});
+  }
+  index.seal();
+  return index;
+}
+
 QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const PlacementView& view) {
   const Scheduler& s = *static_cast<const Scheduler*>(self);
   const Call& c = view.call;
@@ -325,13 +348,33 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
         const WaitingCalls waiting{s, s.queues_[instance]};
         if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
         const auto key = keyOf(mine);
+        if constexpr (std::is_same_v<std::decay_t<decltype(key)>, CallKey<double>> &&
+                      !requires { order.prepare(waiting); }) {
+          if (s.indexesAhead_) {
+            sum = s.aheadIndex(order, instance).ahead(key, c.rank);
+#if !LAXITY_LAWS
+            return;
+#endif
+          }
+        }
+        [[maybe_unused]] const QueueAhead indexed = sum;
+        sum = {};
         const bool late = s.ageing_ > 0 && overdue(c, s.now_, s.ageing_);
+        s.limitShares(s.queues_[instance], &c);
+        const bool over = c.workflow != kNoSlot && s.overShare(c);
         for (const HeapEntry& entry : s.queues_[instance].entries()) {
           if (s.ageing_ > 0) {
             const Call& other = s.graph_.call(entry.slot);
             const bool otherLate = overdue(other, s.now_, s.ageing_);
             if (late || otherLate) {
               add(entry, otherLate && (!late || older(other, c)));
+              continue;
+            }
+          }
+          if (s.shareSlack_ > 0) {
+            const bool otherOver = s.overShare(s.graph_.call(entry.slot));
+            if (otherOver != over) {
+              add(entry, over);
               continue;
             }
           }
@@ -342,6 +385,12 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
             add(entry, entry.key > key || (entry.key == key && entry.rank < c.rank));
           }
         }
+#if LAXITY_LAWS
+        if constexpr (std::is_same_v<std::decay_t<decltype(key)>, CallKey<double>> &&
+                      !requires { order.prepare(waiting); }) {
+          if (s.indexesAhead_ && !(indexed == sum)) std::abort();
+        }
+#endif
       },
       s.config_.order);
   return sum;
@@ -415,6 +464,8 @@ std::uint32_t Scheduler::pick(const IndexedHeap& queue) const {
   if (ageing_ > 0) {
     if (const std::uint32_t late = oldestOverdue(queue); late != kNoSlot) return late;
   }
+  if (shareSlack_ > 0) [[unlikely]]
+    return pickShared(queue);
   if (!dynamic_) return queue.top().slot;
   return std::visit(
       [&](const auto& order) -> std::uint32_t {
@@ -469,6 +520,7 @@ std::size_t Scheduler::waiting(std::uint32_t instance) const {
 void Scheduler::enqueue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   c.state = CallState::kWaiting;
+  if (c.instance < ahead_.size()) ahead_[c.instance].stamp = 0;
   if (aheadIfContended_ && c.instance != kNoSlot) {
     waitingSums_[c.instance].prefill += c.cost.prefill;
     waitingSums_[c.instance].kv += c.cost.kv;
@@ -484,6 +536,7 @@ void Scheduler::enqueue(std::uint32_t slot) {
 
 void Scheduler::dequeue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
+  if (c.instance < ahead_.size()) ahead_[c.instance].stamp = 0;
   if (pairs_ != nullptr && c.instance == kNoSlot) leavePlan(slot);
   queueOf(c).removeAt(c.heapPosition,
                       [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
@@ -519,10 +572,7 @@ void Scheduler::assign(std::uint32_t slot, std::uint32_t instance) {
   c.cost = {e.exec, e.prefill, kvNeed(c), context, c.sequences, tokens};
   m.ledger.assign(c.cost);
   cluster_.workChanged(instance);
-  if (rules_.any && wantsProbe(instance)) {
-    live_.breakers[instance].probe = slot;
-    updateMasks();
-  }
+  if (rules_.any) probeTaken(instance, slot);
 }
 
 void Scheduler::unassign(std::uint32_t slot) {
@@ -536,10 +586,7 @@ void Scheduler::unassign(std::uint32_t slot) {
   cluster_.workChanged(c.instance);
   const std::uint32_t left = c.instance;
   c.instance = kNoSlot;
-  if (rules_.any && left < live_.breakers.size() && live_.breakers[left].probe == slot) {
-    live_.breakers[left].probe = kNoSlot;
-    updateMasks();
-  }
+  if (rules_.any) probeOver(left, slot);
 }
 
 /// Leases an assigned call that has left its queue, and reserves for it in the same step.
@@ -677,7 +724,10 @@ void Scheduler::serve(std::span<const std::uint32_t> instances) {
       const std::uint32_t slot = pick(queue);
       const Call& c = graph_.call(slot);
       // Strict head of line: a call that does not fit holds back the less urgent ones.
-      if (!hasCredit(instance, c.cost.kv, c.cost.sequences, c.cost.prefillTokens)) break;
+      if (!hasCredit(instance, c.cost.kv, c.cost.sequences, c.cost.prefillTokens)) {
+        if (anyRevocable_ && revokeFor(slot, {&instance, 1})) continue;
+        break;
+      }
       const LeaseReason reason = looksAhead(m) ? LeaseReason::kLookahead : LeaseReason::kBestScore;
       dequeue(slot);
       grant(slot, reason);
@@ -733,7 +783,7 @@ bool Scheduler::leaseFromShared(std::uint16_t model) {
     if (!candidate.accepts()) continue;
     if (hasCredit(m, need, c.sequences, laxity::newTokens(c, m))) withCredit_.push_back(m);
   }
-  if (withCredit_.empty()) return false;
+  if (withCredit_.empty()) return anyRevocable_ && revokeFor(slot, openInstances_);
   std::uint32_t chosen = rules_.any ? probeFor(slot) : kNoSlot;
   if (chosen == kNoSlot || std::find(withCredit_.begin(), withCredit_.end(), chosen) == withCredit_.end()) {
     if (rules_.any && withCredit_.size() > 1) std::erase(withCredit_, live_.calls[slot].avoid);

@@ -53,9 +53,9 @@ struct OpenWorkflow {
   Ref workflow;
   std::uint16_t tenant;
   std::int16_t stageTemplate;  ///< index into the configured templates, -1 = none
-  std::uint32_t reserved;
-  Nanos deadline;   ///< absolute, kNever = none
-  Nanos remaining;  ///< declared time of the unrevealed part, -1 = none
+  std::uint32_t weight;        ///< of the tenant, in 1/1000; 0 = as it was, at first 1 (fair_shares.h)
+  Nanos deadline;              ///< absolute, kNever = none
+  Nanos remaining;             ///< declared time of the unrevealed part, -1 = none
 };
 
 struct UpdateWorkflow {
@@ -144,7 +144,9 @@ enum class InstanceChange : std::uint32_t { kAdd = 0, kUp = 1, kDrain = 2, kDown
 struct InstanceEvent {
   std::uint32_t instance;
   InstanceChange change;
-  InstanceSpec spec;  ///< for kAdd
+  InstanceSpec spec;            ///< for kAdd
+  std::uint32_t revocable = 0;  ///< for kAdd: 1 = its lookahead leases can be taken back (revoke.cc)
+  std::uint32_t reserved = 0;
 };
 
 struct SetParameter {
@@ -175,8 +177,10 @@ struct Telemetry {
 
 struct SetPolicy {
   std::uint16_t order;      ///< position in the registry
-  std::uint16_t placement;  ///< position in the registry
+  std::uint16_t placement;  ///< position in the registry (of pair placements on prefill-decode clusters)
   std::uint32_t binding;
+  std::uint32_t migrate;  ///< 0 = as it is, 1 = off, 2 = on
+  std::uint32_t reserved;
 };
 
 struct EventHeader {
@@ -195,7 +199,9 @@ enum class RejectReason : std::uint8_t {
   kQueueFull = 3,
   kQueueTimeout = 4,
   kDeadline = 5,
-  kLost = 6,  ///< of kRevoke: the lease gave no sign of life for its TTL
+  kLost = 6,       ///< of kRevoke: the lease gave no sign of life for its TTL; the call is over
+  kKvExpired = 7,  ///< of kRevoke: its KV waited on p for too long; the call waits for another lease
+  kRevoked = 8,    ///< of kRevoke: something more urgent waits, or its instance closes; the same
 };
 
 enum class LeaseReason : std::uint8_t {

@@ -8,7 +8,9 @@ namespace laxity {
 Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
   if (const Status time = timeStatus(t); !ok(time)) return time;
   if (e.change > InstanceChange::kRemove) return Status::kBadValue;
+  if (e.revocable > 1) return Status::kBadValue;
   if (e.change == InstanceChange::kAdd) {
+    if (e.revocable != 0 && e.spec.role != Role::kUnified) return Status::kUnsupported;
     if (e.spec.role != Role::kUnified) {
       if (const Status fits = Pairs::check(cluster_, e.spec); !ok(fits)) return fits;
     }
@@ -26,7 +28,12 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
   }
   advance(t);
   if (EventRecord* r = tap(t, EventKind::kInstance)) r->instance = e;
-  if (e.change == InstanceChange::kAdd) setShape(e.spec.role);
+  if (e.change == InstanceChange::kAdd) {
+    setShape(e.spec.role);
+    if (live_.revocable.size() < cluster_.size()) live_.revocable.resize(cluster_.size(), 0);
+    live_.revocable[e.instance] = static_cast<std::uint8_t>(e.revocable);
+    anyRevocable_ = anyRevocable_ || e.revocable != 0;
+  }
 
   const Instance& m = cluster_.at(e.instance);
   switch (e.change) {
@@ -55,7 +62,10 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
   updateMasks();
   if (e.change == InstanceChange::kAdd || e.change == InstanceChange::kRemove) instancesChanged();
   pairsChanged();
-  if (!m.accepts() && m.spec.role != Role::kDecode) requeueAll(e.instance);
+  if (!m.accepts() && m.spec.role != Role::kDecode) {
+    requeueAll(e.instance);
+    revokeAll(e.instance);
+  }
   if (e.change == InstanceChange::kRemove) rejectStranded(m.spec.model);
   touch(e.instance);
   if (m.spec.role == Role::kDecode) touchSharers(m.spec.model);

@@ -35,6 +35,7 @@ struct LiveRules {
   bool predictLengths = false;
   bool keepHorizons = false;
   bool enginePriority = false;
+  Nanos kvPark = 0;
 };
 
 struct LiveCall {
@@ -42,11 +43,13 @@ struct LiveCall {
   Nanos prefillStart =
       0;  ///< when its engine was free to prefill it: the lease, or the first token before it
   Nanos firstTokenAt = 0;  ///< 0 = not seen
+  Nanos kvSince = 0;       ///< its KV lies on p since, seen or assumed
   Nanos hopelessAt = 0;
   std::uint32_t hopelessPosition = kNoSlot;  ///< in `hopeless`
   std::uint32_t avoid = kNoSlot;             ///< the instance of the attempt that failed
   bool admitted = false;                     ///< passed the queue limits once
   bool queued = false;                       ///< ready, no lease
+  std::uint8_t revokes = 0;                  ///< leases that were taken back for others
 };
 
 /// Outstanding work that no call stands for, until its timer fires.
@@ -76,6 +79,9 @@ struct LiveState {
   std::vector<TelemetryState> telemetry;
   double retryTokens = kRetryReserve;
   std::uint64_t retriesRefused = 0;
+  std::uint64_t kvExpired = 0;
+  std::uint64_t revoked = 0;
+  std::vector<std::uint8_t> revocable;  ///< per instance: its lookahead leases can be taken back
   LengthPredictor lengths;
   Speeds speeds;
 

@@ -90,6 +90,7 @@ void Scheduler::mostUrgent(std::uint32_t instance, std::size_t count) {
   urgent_.assign(queue.entries().begin(), queue.entries().end());
   if (urgent_.size() <= count) return;
   const auto end = urgent_.begin() + static_cast<std::ptrdiff_t>(count);
+  limitShares(queue, nullptr);
   std::visit(
       [&](const auto& order) {
         if constexpr (std::decay_t<decltype(order)>::kDynamic) {

@@ -40,9 +40,12 @@ bool Scheduler::pairCandidate(std::uint32_t slot) const {
 void Scheduler::placePair(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   if (config_.binding == Binding::kAtReveal) {
-    const PairView view = pairView(c, slot);
-    const std::uint32_t chosen =
-        std::visit([&](auto& placement) { return placement.choosePrefill(view); }, pairs_->placement);
+    std::uint32_t chosen = rules_.any ? probeFor(slot) : kNoSlot;
+    if (chosen == kNoSlot) {
+      PairView view = pairView(c, slot);
+      view.avoid = avoided(slot, Role::kPrefill);
+      chosen = std::visit([&](auto& placement) { return placement.choosePrefill(view); }, pairs_->placement);
+    }
     assignPrefill(slot, chosen);
     enqueue(slot);
     touchQueue(chosen);
@@ -53,8 +56,24 @@ void Scheduler::placePair(std::uint32_t slot) {
   touchSharers(c.model);
 }
 
-std::uint32_t Scheduler::chooseDecode(std::uint32_t slot, std::uint32_t prefill) {
+/// Where the call failed last, if that has this role and another such instance could take it.
+std::uint32_t Scheduler::avoided(std::uint32_t slot, Role role) const {
+  if (!rules_.any) return kNoSlot;
+  const std::uint32_t avoid = live_.calls[slot].avoid;
+  if (avoid == kNoSlot || cluster_.at(avoid).spec.role != role) return kNoSlot;
   const PairView view = pairView(graph_.call(slot), slot);
+  for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
+    if (m != avoid && (role == Role::kPrefill ? view.isPrefill(m) : view.isDecode(m))) return avoid;
+  }
+  return kNoSlot;
+}
+
+std::uint32_t Scheduler::chooseDecode(std::uint32_t slot, std::uint32_t prefill) {
+  if (rules_.any) {
+    if (const std::uint32_t probe = probeDecodeFor(slot); probe != kNoSlot) return probe;
+  }
+  PairView view = pairView(graph_.call(slot), slot);
+  view.avoid = avoided(slot, Role::kDecode);
   bool any = false;
   view.eachDecode([&](std::uint32_t, const Instance&) { any = true; });
   if (!any) return kNoSlot;
@@ -98,7 +117,10 @@ void Scheduler::grantPair(std::uint32_t slot, std::uint32_t decode, Nanos ready,
   }
   joinDecode(slot, decode, ready, finish);
   ++pairs_->leasesGiven[c.instance];
-  if (rules_.any) liveGranted(slot);
+  if (rules_.any) {
+    liveGranted(slot);
+    live_.calls[slot].avoid = kNoSlot;
+  }
   if (!c.streams) startTimer(p.ledger.prefillsEnd, {slot, c.generation, c.epoch});
 
   Decision d{};
@@ -173,9 +195,12 @@ bool Scheduler::leasePairFromShared(std::uint16_t model) {
     if (view.isPrefill(m) && hasPrefillCredit(m, c)) withCredit_.push_back(m);
   }
   if (withCredit_.empty()) return false;
-  view.withCredit = &withCredit_;
-  const std::uint32_t prefill =
-      std::visit([&](auto& placement) { return placement.choosePrefill(view); }, pairs_->placement);
+  std::uint32_t prefill = rules_.any ? probeFor(slot) : kNoSlot;
+  if (std::find(withCredit_.begin(), withCredit_.end(), prefill) == withCredit_.end()) {
+    if (rules_.any && withCredit_.size() > 1) std::erase(withCredit_, live_.calls[slot].avoid);
+    view.withCredit = &withCredit_;
+    prefill = std::visit([&](auto& placement) { return placement.choosePrefill(view); }, pairs_->placement);
+  }
   const std::uint32_t decode = chooseDecode(slot, prefill);
   if (decode == kNoSlot) return false;
   leaseShared(slot, prefill, decode, kNever, kNever);
@@ -218,13 +243,16 @@ void Scheduler::leaseByPlan() {
   bool any = true;
   while (any && pairs_->waiting() > 0) {
     any = false;
-    pairs_->refresh(cluster_, [&](std::uint32_t m) { return prefillOpen(m); });
+    pairs_->refresh(cluster_, now_, [&](std::uint32_t m) { return prefillOpen(m); });
     if (pairs_->open() == 0) return;
     const bool projected = keyWaiting();
     for (const PlanEntry& e : pairs_->plan(now_, projected)) {
-      const std::uint32_t prefill = pairs_->prefillInstance(e.prefill);
+      std::uint32_t prefill = pairs_->prefillInstance(e.prefill);
+      std::uint32_t decode = pairs_->decodeInstance(e.decode);
       if (!prefillOpen(prefill) || !hasPrefillCredit(prefill, graph_.call(e.call))) continue;
-      leaseShared(e.call, prefill, pairs_->decodeInstance(e.decode), e.ready, e.finish);
+      const bool elsewhere = rules_.any && redirect(e.call, &prefill, &decode);
+      if (!cluster_.at(decode).accepts()) continue;  // it has got its probe in this very plan
+      leaseShared(e.call, prefill, decode, elsewhere ? kNever : e.ready, elsewhere ? kNever : e.finish);
       any = true;
     }
   }
@@ -235,7 +263,7 @@ void Scheduler::leaseByPlan() {
 
 void Scheduler::requestPlan() {
   if (pairs_->waiting() == 0) return;
-  pairs_->refresh(cluster_, [&](std::uint32_t m) { return prefillOpen(m); });
+  pairs_->refresh(cluster_, now_, [&](std::uint32_t m) { return prefillOpen(m); });
   if (pairs_->open() == 0) return;
   const bool projected = keyWaiting();
   PlanInFlight& flight = pairs_->inFlight;
@@ -354,10 +382,36 @@ void Scheduler::rekeyPlan(const Workflow& w) {
   }
 }
 
+/// What overrules a plan: a half-open instance that wants a probe takes the call, and a call goes elsewhere
+/// than where it has just failed, if another prefill instance has credit and another d is there. The rest of
+/// the plan stands; what it got wrong is planned again.
+bool Scheduler::redirect(std::uint32_t slot, std::uint32_t* prefill, std::uint32_t* decode) {
+  const Call& c = graph_.call(slot);
+  const std::uint32_t plannedPrefill = *prefill;
+  const std::uint32_t plannedDecode = *decode;
+  if (const std::uint32_t probe = probeFor(slot); probe != kNoSlot && hasPrefillCredit(probe, c)) {
+    *prefill = probe;
+  } else if (*prefill == avoided(slot, Role::kPrefill)) {
+    PairView view = pairView(c, slot);
+    withCredit_.clear();
+    for (const std::uint32_t m : cluster_.byTie()) {
+      if (m != *prefill && view.isPrefill(m) && hasPrefillCredit(m, c)) withCredit_.push_back(m);
+    }
+    if (!withCredit_.empty()) {
+      view.withCredit = &withCredit_;
+      *prefill =
+          std::visit([&](auto& placement) { return placement.choosePrefill(view); }, pairs_->placement);
+    }
+  }
+  const std::uint32_t probe = probeDecodeFor(slot);
+  if (probe != kNoSlot || *decode == avoided(slot, Role::kDecode)) *decode = chooseDecode(slot, *prefill);
+  return *prefill != plannedPrefill || *decode != plannedDecode;
+}
+
 /// Tells the planner how the waiting calls compare. True: by the projected ratio; false: by keys.
 bool Scheduler::keyWaiting() {
   bool demoted = false;
-  if (needsDelta_ && ageing_ == 0) {
+  if (needsDelta_ && ageing_ == 0 && shareSlack_ == 0) {
     const double weight = config_.parameters[Parameter::kHintWeight];
     for (const auto& entry : pairs_->waitingCalls()) {
       const Call& c = graph_.call(entry.slot);
@@ -370,7 +424,7 @@ bool Scheduler::keyWaiting() {
     }
     if (!demoted) return true;
   }
-  if (!dynamic_ && ageing_ == 0) {
+  if (!dynamic_ && ageing_ == 0 && shareSlack_ == 0) {
     for (const auto& entry : pairs_->waitingCalls())
       pairs_->setKey(entry.slot, staticKey(graph_.call(entry.slot), kNoSlot));
     return false;

@@ -34,6 +34,7 @@ void Scheduler::assignPrefill(std::uint32_t slot, std::uint32_t instance) {
   pairs_->call(slot).onPrefill = true;
   p.ledger.assign(c.cost);
   cluster_.workChanged(instance);
+  if (rules_.any) probeTaken(instance, slot);
 }
 
 /// The KV has left p, or was never there. The call keeps the name of p.
@@ -57,6 +58,7 @@ void Scheduler::leavePrefill(std::uint32_t slot) {
   }
   p.ledger.unassign(c.cost);
   cluster_.workChanged(c.instance);
+  if (rules_.any) probeOver(c.instance, slot);
   touch(c.instance);
 }
 
@@ -71,6 +73,7 @@ void Scheduler::joinDecode(std::uint32_t slot, std::uint32_t decode, Nanos kvRea
   d.ledger.assign(cost);
   d.ledger.commit(cost);
   cluster_.workChanged(decode);
+  if (rules_.any) probeTaken(decode, slot);
 }
 
 void Scheduler::leaveDecode(std::uint32_t slot) {
@@ -86,6 +89,7 @@ void Scheduler::leaveDecode(std::uint32_t slot) {
   d.ledger.unassign(pair.cost);
   cluster_.workChanged(decode);
   pairs_->release(cluster_, slot, now_);
+  if (rules_.any) probeOver(decode, slot);
   touch(decode);
 }
 
@@ -115,6 +119,7 @@ void Scheduler::pairPrefilled(std::uint32_t slot) {
   if (tracksBacklog_) p.backlog.firstToken(c.cost);
   touch(c.instance);
   pair.prefilled = true;
+  if (rules_.any) live_.calls[slot].kvSince = now_;
   if (pairs_->options.lateDecode && !pair.admitted && c.instance != kNoSlot) chooseDecodeAgain(slot);
 
   const bool unlimited = pairs_->options.staging == Staging::kUnlimited;
@@ -129,6 +134,7 @@ void Scheduler::pairPrefilled(std::uint32_t slot) {
   c.state = CallState::kWaitDecode;
   pairs_->expect(slot, ready, std::max(pair.finish, pairs_->decodeFinish(c, pair, ready)));
   if (pairs_->options.reserve == Reserve::kLate) askRoom(slot);
+  if (rules_.any) watchKv(slot);
 }
 
 Status Scheduler::transferDone(Nanos t, const CallEvent& e) {
@@ -151,6 +157,7 @@ void Scheduler::kvArrived(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   PairCall& pair = pairs_->call(slot);
   pairs_->move(cluster_, slot, c.instance, false);
+  if (rules_.any) legOk(slot, c.instance);
   leavePrefill(slot);
   pair.kvReady = now_;
   if (pairs_->options.staging == Staging::kUnlimited &&
@@ -166,9 +173,12 @@ void Scheduler::kvArrived(std::uint32_t slot) {
 
 void Scheduler::startDecode(std::uint32_t slot) {
   Call& c = graph_.call(slot);
-  const PairCall& pair = pairs_->call(slot);
+  PairCall& pair = pairs_->call(slot);
   c.state = CallState::kDecoding;
-  if (!pair.admitted) pairs_->admit(slot, pair.finish);
+  if (!pair.admitted) {
+    pair.unasked = true;
+    pairs_->admit(slot, pair.finish);
+  }
   pairs_->run(cluster_, c, slot, now_);
 }
 
@@ -211,7 +221,8 @@ void Scheduler::emitAdmit(std::uint32_t slot) {
 bool Scheduler::chooseDecodeAgain(std::uint32_t slot) {
   const Call& c = graph_.call(slot);
   const PairCall& pair = pairs_->call(slot);
-  const std::uint32_t chosen = pairs_->freeChoice(cluster_, c, slot, c.instance, now_);
+  const std::uint32_t chosen =
+      pairs_->freeChoice(cluster_, c, slot, c.instance, avoided(slot, Role::kDecode), now_);
   if (chosen == kNoSlot || chosen == pair.decode) return chosen != kNoSlot;
   const bool asked = pair.waits;
   const Nanos ready = now_ + pairs_->transferNow(cluster_, c.instance, chosen, c.promptTokens);
@@ -243,7 +254,10 @@ void Scheduler::rescue(std::uint32_t slot) {
     return;
   }
   const bool prefilled = c.state != CallState::kPrefilling;
-  if (prefilled) c.state = CallState::kWaitDecode;
+  if (prefilled) {
+    c.state = CallState::kWaitDecode;
+    if (rules_.any) watchKv(slot);
+  }
   if (pairs_->options.admission == DecodeAdmission::kEngine) {
     if (prefilled) {
       c.state = CallState::kTransferring;
@@ -278,6 +292,7 @@ void Scheduler::pairsChanged() {
 
 bool Scheduler::auditPairs(std::vector<Ledger>* derived, std::vector<Backlog>* backlogs,
                            std::vector<std::size_t>* waitingOn) const {
+  std::vector<std::int64_t> given(cluster_.size());
   for (std::uint32_t slot = 0; slot < graph_.callSlots(); ++slot) {
     const Call& c = graph_.call(slot);
     if (c.state == CallState::kFree || terminal(c.state)) continue;
@@ -298,6 +313,7 @@ bool Scheduler::auditPairs(std::vector<Ledger>* derived, std::vector<Backlog>* b
     if (pair.decode == kNoSlot) return false;
     (*derived)[pair.decode].assign(pair.cost);
     (*derived)[pair.decode].commit(pair.cost);
+    if (pair.admitted && !pair.unasked) given[pair.decode] += pair.cost.kv;
     if (pair.running != (c.state == CallState::kDecoding)) return false;
     if (pair.moving != (c.state == CallState::kTransferring)) return false;
     if (!pair.waits) continue;
@@ -310,7 +326,7 @@ bool Scheduler::auditPairs(std::vector<Ledger>* derived, std::vector<Backlog>* b
     if (i.spec.role != Role::kDecode || i.condition == Condition::kAbsent) continue;
     if (pairs_->committedKv(m) != i.ledger.reservedKv) return false;
     if (config_.feedback == Feedback::kLease && pairs_->options.admission == DecodeAdmission::kScheduler &&
-        pairs_->admittedKv(m) > i.spec.kvTokens)
+        given[m] > i.spec.kvTokens)
       return false;
   }
   return true;

@@ -188,7 +188,7 @@ void Pairs::release(const Cluster& cluster, std::uint32_t slot, Nanos t) {
   if (pair.previousOnDecode != kNoSlot) calls_[pair.previousOnDecode].nextOnDecode = pair.nextOnDecode;
   if (pair.nextOnDecode != kNoSlot) calls_[pair.nextOnDecode].previousOnDecode = pair.previousOnDecode;
   pair.decode = kNoSlot;
-  pair.admitted = pair.running = false;
+  pair.admitted = pair.running = pair.unasked = false;
 }
 
 void Pairs::move(const Cluster& cluster, std::uint32_t slot, std::uint32_t prefill, bool begins) {
@@ -247,7 +247,7 @@ Pairs::Projection Pairs::best(const Cluster& cluster, const Call& c, const Estim
     if (estimates[from.hardwareClass].exec == kNever) return;
     const Estimate& e = estimates[from.hardwareClass];
     const Nanos time = c.hasCached ? withCachedPrefix(e, c, p, cluster.latency(from)).prefill : e.prefill;
-    const Nanos end = std::max(from.ledger.prefillsEnd, t) + time;
+    const Nanos end = std::max(readyAt(from, t), t) + time;
     for (std::uint32_t g = 0; g < committed_.classes() && g < decodeClasses_.size(); ++g) {
       if (decodeAlone[decodeClasses_[g]] == kNever) continue;
       const auto& list = committed_.list(g);
@@ -284,7 +284,13 @@ Pairs::Projection Pairs::best(const Cluster& cluster, const Call& c, const Estim
 }
 
 std::uint32_t Pairs::freeChoice(const Cluster& cluster, const Call& c, std::uint32_t slot,
-                                std::uint32_t prefill, Nanos t) {
+                                std::uint32_t prefill, std::uint32_t avoid, Nanos t) {
+  if (avoid != kNoSlot && cluster.at(avoid).accepts()) {
+    admitted_.setPresent(poolSlot_[avoid], false);
+    const std::uint32_t other = freeChoice(cluster, c, slot, prefill, kNoSlot, t);
+    admitted_.setPresent(poolSlot_[avoid], true);
+    if (other != kNoSlot) return other;
+  }
   transferRow_.assign(committed_.classes(), kNever);
   for (std::uint32_t g = 0; g < decodeClasses_.size(); ++g) {
     const auto& list = admitted_.list(g);

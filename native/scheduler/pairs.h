@@ -13,6 +13,7 @@
 // each end counts as slowed by 1 + n / k; frozen during a plan.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -41,6 +42,7 @@ struct PairCall {
   bool admitted = false;                     ///< has room on d
   bool moving = false;                       ///< its transfer is under way
   bool running = false;                      ///< decodes on d
+  bool unasked = false;                      ///< its KV came before the scheduler had given it room
   std::int64_t context = 0;                  ///< while running: counted in the clock of d
   Nanos kvReady = 0;                         ///< projected: its KV is on d
   Nanos finish = 0;                          ///< projected at the lease or at the first token
@@ -121,9 +123,10 @@ class Pairs {
   /// Of the classes of two instances, at the present load of the links.
   Nanos transferNow(const Cluster& cluster, std::uint32_t prefill, std::uint32_t decode,
                     std::uint32_t prompt) const;
-  /// A free decode call's d: the least (finish, perm) by the decode planner; kNoSlot without any.
+  /// A free decode call's d: the least (finish, perm) by the decode planner; kNoSlot without any. `avoid`
+  /// only where it is the only one.
   std::uint32_t freeChoice(const Cluster& cluster, const Call& c, std::uint32_t slot, std::uint32_t prefill,
-                           Nanos t);
+                           std::uint32_t avoid, Nanos t);
 
   // --- the planner
   bool plans() const {
@@ -145,9 +148,9 @@ class Pairs {
   /// Before a plan: prefill instances as their ledgers are, open where `open(instance)`; transfer times at
   /// the present load.
   template <class Open>
-  void refresh(const Cluster& cluster, Open&& open) {
+  void refresh(const Cluster& cluster, Nanos t, Open&& open) {
     for (std::uint32_t p = 0; p < prefillInstances_.size(); ++p) {
-      prefill_.setReady(p, cluster.at(prefillInstances_[p]).ledger.prefillsEnd);
+      prefill_.setReady(p, readyAt(cluster.at(prefillInstances_[p]), t));
       prefill_.setOpen(p, open(prefillInstances_[p]));
     }
     refreshLinks();
@@ -182,6 +185,11 @@ class Pairs {
     std::int64_t context = 0;
   };
 
+  /// When p could begin another prefill; work that no call stands for comes first.
+  static Nanos readyAt(const Instance& p, Nanos t) {
+    if (p.correction == 0) return p.ledger.prefillsEnd;
+    return std::min(kMaxTime, std::max(p.ledger.prefillsEnd, t) + p.correction);
+  }
   void retime(const Cluster& cluster, std::uint32_t decode, Nanos t, std::int64_t sequences,
               std::int64_t context);
   void refreshLinks();

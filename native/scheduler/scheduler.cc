@@ -86,7 +86,9 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
   if (!ok(advanced)) return advanced;
   if (EventRecord* r = tap(t, EventKind::kSetParameter)) r->setParameter = e;
   config_.parameters = changed;
+  const std::int64_t slack = shareSlack_;
   cacheParameters();
+  sharesChanged(slack);
   if (e.parameter == static_cast<std::uint32_t>(Parameter::kAgeingMs)) {
     for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
       if (cluster_.known(m)) touch(m);
@@ -111,6 +113,8 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
 void Scheduler::cacheParameters() {
   ageing_ = fromMs(config_.parameters[Parameter::kAgeingMs]);
   budgetMargin_ = config_.parameters[Parameter::kBudgetMargin];
+  const double slack = config_.parameters[Parameter::kTenantSlack];
+  shareSlack_ = slack > 0 ? std::max<std::int64_t>(1, FairShares::slack(slack)) : 0;
 }
 
 Status Scheduler::planArrived(Nanos t) {
@@ -149,6 +153,7 @@ Status Scheduler::openWorkflow(Nanos t, const OpenWorkflow& e) {
   w.hasDeadline = e.deadline != kNever;
   w.deadline = w.hasDeadline ? e.deadline : t;
   w.remaining = e.remaining;
+  weighTenant(e.tenant, e.weight);
   return Status::kOk;
 }
 
@@ -252,6 +257,7 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   if (pairs_ != nullptr) pairs_->grow(graph_.callSlots(), stride_);
   const bool feasible = estimateCall(slot);
   meanSum_ += c.mean;
+  promptSum_ += c.promptTokens;
   ++meanCount_;
 
   if (tracksHorizon(w)) {
@@ -343,8 +349,9 @@ Status Scheduler::progress(Nanos t, const Progress& e) {
   if (const Status status = fromEngine(t, e.attempt); !ok(status)) return status;
   if (EventRecord* r = tap(t, EventKind::kProgress)) r->progress = e;
   const std::uint32_t slot = e.attempt.call.slot;
-  if (graph_.call(slot).state == CallState::kPrefilling) prefilled(slot);
-  if (pairs_ != nullptr && pairs_->call(slot).onPrefill) kvArrived(slot);
+  // Without a token it is a sign of life and no more.
+  if (e.tokens > 0 && graph_.call(slot).state == CallState::kPrefilling) prefilled(slot);
+  if (e.tokens > 0 && pairs_ != nullptr && pairs_->call(slot).onPrefill) kvArrived(slot);
   if (rules_.any) liveSign(slot);
   return Status::kOk;
 }
@@ -419,18 +426,21 @@ Status Scheduler::failed(Nanos t, const Failed& e) {
   const bool retryable =
       e.failure != FailureClass::kClientError && e.clientBytes == 0 && c.retries < kMaxRetries && takeRetry();
   const bool beyondPrefill = e.leg == Leg::kDecode || e.leg == Leg::kLink;
-  const std::uint32_t at = e.leg == Leg::kDecode ? pairs_->call(slot).decode : c.instance;
+  const std::uint32_t at = beyondPrefill ? pairs_->call(slot).decode : c.instance;
   Instance& m = cluster_.at(at);
+  failing_ = slot;  // what closes its instance lets go of the others there
   if (rules_.any) {
     live_.calls[slot].avoid = at;
-    if (e.failure == FailureClass::kFault) outcomeFault(slot);
+    if (e.failure == FailureClass::kFault) outcomeFault(slot, at);
   }
   const Nanos pause =
       e.retryAfter == 0 && e.failure == FailureClass::kBackpressure ? rules_.backpressure : e.retryAfter;
   if (pause > 0) {
     m.closedUntil = std::max(m.closedUntil, t + pause);
     startTimer(m.closedUntil, {kNoSlot, at, 0});
+    revokeAll(at);
   }
+  failing_ = kNoSlot;
   if (retryable) {
     ++c.retries;
     if (beyondPrefill && e.kvOnPrefill != 0)
@@ -580,6 +590,7 @@ bool Scheduler::backToReady(std::uint32_t slot) {
   }
   release(slot);
   unassign(slot);
+  ++aheadStamp_;
   ++c.epoch;
   c.state = CallState::kReady;
   if (rules_.any) liveQueued(slot);
@@ -601,6 +612,7 @@ void Scheduler::end(std::uint32_t slot, CallState state) {
     unassign(slot);
   }
   if (rules_.any) liveUnqueued(slot);
+  ++aheadStamp_;  // keys may depend on anything that ends
   // A call in ready_ or homeless_ stays listed there and is passed over: its state says that it is over.
   released_.clear();
   graph_.finish(slot, state, now_, &released_);

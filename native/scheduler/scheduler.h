@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/heap.h"
@@ -19,7 +20,9 @@
 #include "order/registry.h"
 #include "placement/pair_registry.h"
 #include "placement/registry.h"
+#include "scheduler/ahead_index.h"
 #include "scheduler/events.h"
+#include "scheduler/fair_shares.h"
 #include "scheduler/live.h"
 #include "scheduler/log.h"
 #include "scheduler/migrate.h"
@@ -121,6 +124,7 @@ class Scheduler {
     decisions_.clear();
     if (!ok(place(t))) return {};
     if (!rejected_.empty() || !touched_.empty() || (pairs_ != nullptr && pairsDue())) decideAll();
+    if (revoked_) settleRevoked(t);
     if (rules_.any) enforceLimits(t);
     if (log_ != nullptr) logDecisions(t);
     return decisions_;
@@ -224,8 +228,37 @@ class Scheduler {
   bool wantsProbe(std::uint32_t instance) const;
   std::uint32_t probeFor(std::uint32_t slot) const;
   void updateMasks();
-  bool panics(std::uint16_t model) const;
-  void outcomeFault(std::uint32_t slot);
+  std::uint32_t probeDecodeFor(std::uint32_t slot) const;
+  void probeTaken(std::uint32_t instance, std::uint32_t slot);
+  void probeOver(std::uint32_t instance, std::uint32_t slot);
+  bool panics(std::uint16_t model, Role role) const;
+  void outcomeFault(std::uint32_t slot, std::uint32_t m);
+  void legOk(std::uint32_t slot, std::uint32_t m);
+  void learnSpeed(std::uint32_t latency, Nanos prefill, std::uint32_t promptTokens, Nanos decode,
+                  std::uint32_t steps);
+  void watchKv(std::uint32_t slot);
+  void expireKv(Ref ref, std::uint32_t epoch);
+  void takeBack(std::uint32_t slot, RejectReason reason, std::vector<Decision>* into);
+
+  // revoke.cc
+  bool revocable(std::uint32_t instance) const;
+  template <class Visit>
+  void eachRevocable(std::uint32_t instance, Visit&& visit) const;
+  bool revokeFor(std::uint32_t slot, std::span<const std::uint32_t> instances);
+  bool creditWithout(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences,
+                     std::uint32_t lease) const;
+  void revokeAll(std::uint32_t instance);
+  void settleRevoked(Nanos t);
+
+  // shares.cc
+  [[gnu::cold, gnu::noinline]] void observeShares(CallStep step, const Call& c, std::uint32_t tokens);
+  void sharesChanged(std::int64_t before);
+  void weighTenant(std::uint16_t tenant, std::uint32_t weight);
+  void limitShares(const IndexedHeap& queue, const Call* another) const;
+  [[gnu::cold, gnu::noinline]] std::uint32_t pickShared(const IndexedHeap& queue) const;
+  bool overShare(const Call& c) const {
+    return shareSlack_ > 0 && shares_.of(graph_.workflow(c.workflow).tenant) > shareLimit_;
+  }
   void outcomeOk(std::uint32_t slot, std::uint32_t outputTokens);
   bool takeRetry();
   void correct(std::uint32_t instance, Nanos work, Nanos until);
@@ -300,6 +333,8 @@ class Scheduler {
   bool prefillOpen(std::uint32_t instance);
   bool pairsDue() const { return !rerouted_.empty() || pairs_->inFlight.arrived; }
   void leaseByPlan();
+  bool redirect(std::uint32_t slot, std::uint32_t* prefill, std::uint32_t* decode);
+  std::uint32_t avoided(std::uint32_t slot, Role role) const;
   bool keyWaiting();
   void serveDecode(std::uint32_t instance);
   OrderView pairOrderView(const Call& c, std::uint32_t instance) const;
@@ -336,8 +371,10 @@ class Scheduler {
   }
   void touchIfRoom(std::uint32_t instance) {
     const Instance& m = cluster_.at(instance);
-    if (m.ledger.leased >= m.spec.maxSequences + config_.lookahead) return;
-    if (!prefillGateOpen(m)) return;
+    if (!anyRevocable_ || !revocable(instance)) {
+      if (m.ledger.leased >= m.spec.maxSequences + config_.lookahead) return;
+      if (!prefillGateOpen(m)) return;
+    }
     touch(instance);
   }
   /// The prefill term of the credit (CONTRACT 5), from the ledger. Chunked engines take prompts while the
@@ -345,12 +382,15 @@ class Scheduler {
   /// token, since its progress is not seen. In boundary mode the exact capacity decides, and its last value
   /// says whether a chunked engine can have budget before it reports again.
   bool prefillGateOpen(const Instance& m) const {
-    if (m.spec.mode != EngineMode::kChunked) [[likely]]
-      return m.ledger.unprefilled < 1 + config_.lookahead ||
-             m.ledger.unprefilledTokens < (std::int64_t{1} + config_.lookahead) * m.spec.chunkTokens;
-    if (config_.feedback == Feedback::kBoundary) return m.ledger.leased == 0 || m.exact.prefillFree > 0;
-    return m.ledger.unprefilledTokens + m.ledger.running() <
-           (std::int64_t{1} + config_.lookahead) * m.spec.chunkTokens;
+    if (config_.feedback == Feedback::kBoundary && m.spec.mode == EngineMode::kChunked) [[unlikely]]
+      return m.ledger.leased == 0 || m.exact.prefillFree > 0;
+    return prefillGateOpen(m.spec, m.ledger);
+  }
+  bool prefillGateOpen(const InstanceSpec& spec, const Ledger& u) const {
+    if (spec.mode != EngineMode::kChunked) [[likely]]
+      return u.unprefilled < 1 + config_.lookahead ||
+             u.unprefilledTokens < (std::int64_t{1} + config_.lookahead) * spec.chunkTokens;
+    return u.unprefilledTokens + u.running() < (std::int64_t{1} + config_.lookahead) * spec.chunkTokens;
   }
   /// Whether the next lease goes beyond what the engine starts at once.
   bool looksAhead(const Instance& m) const {
@@ -376,6 +416,7 @@ class Scheduler {
   void reissueShared();
   void observe(CallStep step, Call& c, std::uint32_t tokens = 0) {
     if (observes_) observeAll(step, c, tokens);
+    if (shareSlack_ > 0) observeShares(step, c, tokens);
   }
   // Out of the way of runs whose order does not ask.
   [[gnu::cold, gnu::noinline]] void observeAll(CallStep step, Call& c, std::uint32_t tokens);
@@ -426,7 +467,7 @@ class Scheduler {
   double projectedOn(const PlacementView& view, std::uint32_t instance) const;
   void mostUrgent(std::uint32_t instance, std::size_t count);
 
-  enum class TimerKind : std::uint8_t { kCall, kBreaker, kCorrection, kTelemetry };
+  enum class TimerKind : std::uint8_t { kCall, kBreaker, kCorrection, kTelemetry, kKvPark };
   /// kCall: the assumed first token of an attempt, or (call = kNoSlot) the end of an instance's closedUntil.
   /// Others: `call` is the instance or the correction.
   struct Timer {
@@ -438,6 +479,8 @@ class Scheduler {
   void fireLiveTimer(const Timer& timer);
   void startTimer(Nanos due, const Timer& timer);
   void fireTimers();
+  template <class Type>
+  const AheadIndex& aheadIndex(const Type& order, std::uint32_t instance) const;
   static QueueAhead queueAhead(const void* self, std::uint32_t instance, const PlacementView& view);
 
   SchedulerConfig config_;
@@ -483,6 +526,7 @@ class Scheduler {
   std::vector<Estimate> estimates_;  ///< [call slot][class]
   __int128_t meanSum_ = 0;           ///< of the calls revealed so far, for beta
   std::int64_t meanCount_ = 0;
+  std::int64_t promptSum_ = 0;
 
   std::vector<IndexedHeap> queues_;  ///< at-reveal: one per instance
   /// Over the calls that wait in an instance's own queue; kept where the placement needs no more
@@ -493,10 +537,13 @@ class Scheduler {
     friend bool operator==(const WaitingSums&, const WaitingSums&) = default;
   };
   std::vector<WaitingSums> waitingSums_;
-  std::vector<IndexedHeap> shared_;       ///< at-credit: one per model
-  std::vector<std::uint32_t> waitingOf_;  ///< by model: calls in own queues; kept with the backlogs
-  std::vector<Ref> ready_;                ///< to be placed, in event order
-  std::vector<Ref> homeless_;             ///< feasible, but no instance accepts calls now
+  mutable std::vector<AheadIndex> ahead_;  ///< per own queue
+  std::uint64_t aheadStamp_ = 0;           ///< grows whenever every index is out of date
+  bool indexesAhead_ = false;              ///< several calls are placed at one instant
+  std::vector<IndexedHeap> shared_;        ///< at-credit: one per model
+  std::vector<std::uint32_t> waitingOf_;   ///< by model: calls in own queues; kept with the backlogs
+  std::vector<Ref> ready_;                 ///< to be placed, in event order
+  std::vector<Ref> homeless_;              ///< feasible, but no instance accepts calls now
   std::uint64_t homelessRevision_ = 0;
   std::vector<std::uint32_t> dirty_;
   std::vector<std::uint32_t> touched_;
@@ -520,6 +567,14 @@ class Scheduler {
   Workflow previewWorkflow_;            ///< scratch of preview: stands for a workflow that is not open
   std::vector<Estimate> previewed_;     ///< scratch of preview
   std::vector<Nanos> previewedDecode_;  ///< the same, of decode classes
+  FairShares shares_;
+  std::int64_t shareSlack_ = 0;               ///< 0 = off
+  mutable std::int64_t shareLimit_ = kNever;  ///< of the queue that is looked at: who is above goes behind
+  std::vector<std::int64_t> shareCharged_;    ///< [call slot] for the present attempt
+  std::vector<std::pair<std::uint16_t, std::uint32_t>> shareWeights_;
+  bool anyRevocable_ = false;
+  std::uint32_t failing_ = kNoSlot;  ///< the call whose failure is being applied
+  bool revoked_ = false;             ///< in this decide: calls are to be placed again
   LiveRules rules_;
   LiveState live_;
   std::vector<std::uint32_t>* freed_ = nullptr;

@@ -23,6 +23,17 @@ std::uint32_t Scheduler::probeFor(std::uint32_t slot) const {
   return kNoSlot;
 }
 
+/// The same among decode instances.
+std::uint32_t Scheduler::probeDecodeFor(std::uint32_t slot) const {
+  if (live_.breakers.empty()) return kNoSlot;
+  for (const std::uint32_t m : cluster_.byTie()) {
+    const Instance& d = cluster_.at(m);
+    if (d.spec.role == Role::kDecode && wantsProbe(m) && pairs_->decodeAlone(slot)[d.hardwareClass] != kNever)
+      return m;
+  }
+  return kNoSlot;
+}
+
 /// Delta of CONTRACT 10, on the instance the call is assigned to, else on the best. A lease's own prefill is
 /// among those that end at prefillsEnd already.
 Nanos Scheduler::projection(std::uint32_t slot) const {
@@ -133,6 +144,7 @@ std::vector<std::uint32_t> Scheduler::queueInOrder(std::uint32_t instance) const
 
 std::vector<std::uint32_t> Scheduler::inOrder(const IndexedHeap& queue) const {
   std::vector<HeapEntry> entries = queue.entries();
+  limitShares(queue, nullptr);
   std::visit(
       [&](const auto& order) {
         const WaitingCalls waiting{*this, queue};

@@ -42,6 +42,10 @@ bool Scheduler::goesBefore(const Type& order, const HeapEntry& a, const HeapEntr
     if (late != overdue(second, now_, ageing_)) return late;
     if (late) return older(first, second);
   }
+  if (shareSlack_ > 0) {
+    const bool over = overShare(first);
+    if (over != overShare(second)) return !over;
+  }
   if constexpr (Type::kDynamic) {
     const auto key = callKey(order, orderView(first, first.instance));
     const auto other = callKey(order, orderView(second, second.instance));

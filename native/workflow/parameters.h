@@ -57,6 +57,8 @@ enum class Parameter : std::uint16_t {
   kServiceLevelMs,     ///< plas, atlas: attained service at which the second level begins
   kServiceLevelRatio,  ///< plas, atlas: by which the levels after it grow
   kStarvationRatio,    ///< plas, atlas: a call whose wait / service reaches it goes to the first level
+  kKvParkMs,           ///< longest wait of KV on p for room on d, from the first token; 0 = no bound
+  kTenantSlack,        ///< fair shares: weighted tokens that a tenant may be ahead of another; 0 = off
   kCount,
 };
 
@@ -100,6 +102,8 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"serviceLevelMs", 1'000, 1e-3, 1e12},
     {"serviceLevelRatio", 2, 1, 1e6},
     {"starvationRatio", 10, 0, 1e12},
+    {"kvParkMs", 0, 0, 1e12},
+    {"tenantSlack", 0, 0, 1e12},
 }};
 
 class PolicyParameters {

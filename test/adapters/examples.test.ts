@@ -53,6 +53,34 @@ describe('the examples run', function () {
     })
   }
 
+  for (const protocol of ['sglang', 'vllm']) {
+    it(`pair-proxy (${protocol})`, async () => {
+      const legs = await Promise.all(
+        ['prefill', 'decode'].map((role) =>
+          line(start(['--import', 'tsx', 'test/support/pair-engine.ts', role, '5', '2', '10000', '60000'])),
+        ),
+      )
+      const [prefill, decode] = legs.map((ports) => ports.split(' ')) as [string[], string[]]
+      const child = start(['examples/live/pair-proxy.js'], {
+        PREFILL: `http://127.0.0.1:${prefill[0]}`,
+        DECODE: `http://127.0.0.1:${decode[0]}`,
+        BOOTSTRAP: prefill[1]!,
+        PROTOCOL: protocol,
+        PORT: '0',
+      })
+      const port = /\d+$/.exec(await line(child))![0]
+      assert.equal((await fetch(`http://127.0.0.1:${port}/ready`)).status, 200)
+      const response = await fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+        method: 'POST',
+        body: JSON.stringify({ model: 'any', messages: [{ role: 'user', content: 'hi' }], max_tokens: 3 }),
+      })
+      assert.equal(response.status, 200)
+      assert.equal(response.headers.get('x-laxity-decode'), `http://127.0.0.1:${decode[0]}`)
+      const { choices } = (await response.json()) as { choices: { message: { content: string } }[] }
+      assert.equal(choices[0]!.message.content, 'w w w ')
+    })
+  }
+
   it('agent', async () => {
     assert.equal(
       await line(start(['examples/live/agent.js'], { BACKENDS: backends })),

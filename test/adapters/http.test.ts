@@ -1,43 +1,19 @@
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { fileURLToPath } from 'node:url'
 import { serve } from '@hono/node-server'
 import express from 'express'
+import Fastify from 'fastify'
 import { Hono } from 'hono'
 import OpenAI from 'openai'
+import { schedulingRoute } from '../../lib/adapters/fastify.ts'
 import { schedulingFetch } from '../../lib/adapters/fetch.ts'
 import type { HandlerOptions } from '../../lib/adapters/handler.ts'
 import { schedulingHandler } from '../../lib/adapters/hono.ts'
 import { schedulingMiddleware } from '../../lib/adapters/node.ts'
 import { Scheduler } from '../../lib/scheduler/scheduler.ts'
+import { type Engine, engine } from '../support/engines.ts'
 import { assertEmpty } from '../support/live.ts'
-
-interface Engine {
-  url: string
-  process: ChildProcess
-  mode(name: string): Promise<void>
-  counts(): Promise<{ served: number; running: number; most: number; aborted: number }>
-}
-
-async function engine(prefillMs: number, tokenMs: number): Promise<Engine> {
-  const script = fileURLToPath(new URL('../support/engine.ts', import.meta.url))
-  const child = spawn(process.execPath, ['--import', 'tsx', script, String(prefillMs), String(tokenMs)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  const port = await new Promise<number>((resolve) =>
-    child.stdout!.once('data', (data) => resolve(Number(String(data)))),
-  )
-  const url = `http://127.0.0.1:${port}`
-  return {
-    url,
-    process: child,
-    mode: async (name) => void (await (await fetch(`${url}/mode/${name}`)).text()),
-    counts: async () =>
-      (await (await fetch(`${url}/counts`)).json()) as Awaited<ReturnType<Engine['counts']>>,
-  }
-}
 
 /** One front of each kind: what a client must be given to talk through it. */
 type Front = (
@@ -75,6 +51,17 @@ const FRONTS: Record<string, Front> = {
     app.use(express.json())
     app.use(schedulingMiddleware(scheduler, options))
     return through(await listen(createServer(app)))
+  },
+  fastify: async (scheduler, options) => {
+    const app = Fastify()
+    app.register(
+      async (api) => {
+        api.post('/chat/completions', schedulingRoute(scheduler, options))
+      },
+      { prefix: '/v1' },
+    )
+    await app.listen({ port: 0, host: '127.0.0.1' })
+    return through(app.server)
   },
   'node:http': async (scheduler, options) =>
     through(await listen(createServer(schedulingMiddleware(scheduler, options)))),

@@ -1431,7 +1431,8 @@ std::string walk(std::uint64_t seed, int steps, const Wild& wild, WalkTally* tal
         const auto orders = static_cast<std::uint32_t>(orderNames().size());
         const auto placements = static_cast<std::uint32_t>(placementNames().size());
         const SetPolicy e{static_cast<std::uint16_t>(random.below(orders + 1)),
-                          static_cast<std::uint16_t>(random.below(placements + 1)), random.below(3)};
+                          static_cast<std::uint16_t>(random.below(placements + 1)), random.below(3),
+                          random.below(4), 0};
         both([&](Scheduler& s) { return s.setPolicy(at, e); });
         break;
       }

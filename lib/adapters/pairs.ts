@@ -1,0 +1,230 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { LaxityError } from '../errors.ts'
+import type { Lease } from '../scheduler/lease.ts'
+import { type Outcome, retryAfterMs } from '../scheduler/outcome.ts'
+
+/**
+ * How two engines hand the KV of a prompt over. `sglang`: its bootstrap, both legs at once under a room of their own.
+ * `vllm`: `kv_transfer_params` of a NIXL connector, prefill first.
+ */
+export type PairProtocol = 'sglang' | 'vllm'
+
+export interface PairRequest {
+  method: string
+  /** With its query. */
+  path: string
+  headers: Headers
+  body: Record<string, unknown>
+  /** Of the client, and of the lease. */
+  signal: AbortSignal
+  fetch: typeof fetch
+}
+
+/** What an attempt leaves for the next one of the same call: KV that is still on its prefill instance. */
+export interface KeptKv {
+  prefill: string
+  params: unknown
+  requestId: string
+}
+
+/** A leg that failed; the other one was cancelled. */
+export class PairFailure extends Error {
+  readonly outcome: Outcome
+  /** The engine's answer, where there was one. */
+  readonly response: Response | undefined
+
+  constructor(outcome: Outcome, response: Response | undefined, cause: unknown) {
+    super(`The ${outcome.leg} leg failed`, { cause })
+    this.outcome = outcome
+    this.response = response
+  }
+}
+
+/** Sends both legs; the response is that of the decode instance. @throws (rejects) PairFailure, or the abort */
+export function sendPair(
+  protocol: PairProtocol,
+  lease: Lease,
+  request: PairRequest,
+  kept: { kv: KeptKv | undefined },
+): Promise<Response> {
+  return protocol === 'sglang' ? bootstrap(lease, request) : transfer(lease, request, kept)
+}
+
+/** Why a request cannot be served by two legs. */
+export function unsupportedByPairs(body: Record<string, unknown>): string | undefined {
+  for (const field of ['prompt_logprobs', 'return_logprob'])
+    if (body[field] !== undefined && body[field] !== false && body[field] !== null)
+      return `\`${field}\` needs the answers of both legs, which are not merged`
+  return undefined
+}
+
+/**
+ * SGLang: the pair is known before anything is sent, the room is new for each attempt, one leg that fails cancels the
+ * other at once (else P waits half an hour), P's body is drained. The end of P's body is first token and transfer in one.
+ */
+async function bootstrap(lease: Lease, request: PairRequest): Promise<Response> {
+  await lease.admitted()
+  const { prefillEntry } = lease
+  const url = legUrl(lease.prefillUrl, lease.prefill)
+  const { host = new URL(url).hostname, port = 8998 } = prefillEntry.given.bootstrap ?? {}
+  const { n } = request.body
+  const text = withRooms(request.body, host, port, typeof n === 'number' && n > 1 ? n : undefined)
+  const both = new AbortController()
+  const abort = () => both.abort(request.signal.reason)
+  request.signal.addEventListener('abort', abort, { once: true })
+  if (request.signal.aborted) abort()
+  const post = (base: string) =>
+    request.fetch(legTarget(base, request.path), {
+      method: request.method,
+      headers: request.headers,
+      body: text,
+      signal: both.signal,
+      redirect: 'manual',
+    })
+  let over = false
+  const prefill = async (): Promise<void> => {
+    const response = await post(url).catch((error) => Promise.reject(failure('prefill', error)))
+    if (!response.ok) throw await refusal('prefill', response, false)
+    await response.arrayBuffer().catch((error) => Promise.reject(failure('prefill', error)))
+    lease.firstToken()
+    lease.transferDone()
+  }
+  const decode = post(legUrl(lease.decodeUrl, lease.decode)).catch((error) =>
+    Promise.reject(failure('decode', error)),
+  )
+  const prefilled = prefill()
+  // After D has begun to answer, what P says matters no more.
+  prefilled.catch((error) => {
+    if (!over) both.abort(error)
+  })
+  decode.catch(() => {})
+  try {
+    const response = await Promise.race([decode, prefilled.then(() => decode)])
+    if (!response.ok) throw await refusal('decode', response, false)
+    over = true
+    return response
+  } catch (error) {
+    over = true
+    both.abort(error)
+    request.signal.throwIfAborted()
+    throw error
+  }
+}
+
+/** JSON numbers end at 2^53: a room goes in as a literal. */
+function withRooms(body: Record<string, unknown>, host: string, port: number, n: number | undefined): string {
+  const one = (value: unknown) => (n === undefined ? value : Array.from({ length: n }, () => value))
+  const rooms = n === undefined ? String(newRoom()) : `[${Array.from({ length: n }, newRoom).join(',')}]`
+  const rest = JSON.stringify({ ...body, bootstrap_host: one(host), bootstrap_port: one(port) })
+  return `${rest.slice(0, -1)},"bootstrap_room":${rooms}}`
+}
+
+/** 63 random bits, never negative. */
+export function newRoom(): bigint {
+  return randomBytes(8).readBigUInt64BE() >> 1n
+}
+
+/**
+ * vLLM: P computes the prompt and one token and says where its KV lies; that object goes to D as it is. Between the legs
+ * the call waits for room on D, never longer than half of P's lease on the KV (the scheduler sees to it).
+ */
+async function transfer(
+  lease: Lease,
+  request: PairRequest,
+  kept: { kv: KeptKv | undefined },
+): Promise<Response> {
+  if (!lease.resumed || kept.kv?.prefill !== lease.prefill) kept.kv = await prefillLeg(lease, request)
+  const { params, requestId } = kept.kv
+  await lease.admitted()
+  let response: Response
+  try {
+    response = await legFetch(legUrl(lease.decodeUrl, lease.decode), request, requestId, {
+      ...request.body,
+      kv_transfer_params: params,
+    })
+  } catch (error) {
+    request.signal.throwIfAborted()
+    // It was not reached, so it has fetched nothing.
+    throw failure('decode', error, true)
+  }
+  // What is refused at the door has fetched nothing either.
+  if (!response.ok)
+    throw await refusal('decode', response, response.status === 429 || response.status === 503)
+  return response
+}
+
+async function prefillLeg(lease: Lease, request: PairRequest): Promise<KeptKv> {
+  const requestId = request.headers.get('x-request-id') ?? randomUUID()
+  const { stream_options: _, min_tokens: __, ...body } = request.body
+  let answer: { kv_transfer_params?: unknown }
+  try {
+    const response = await legFetch(legUrl(lease.prefillUrl, lease.prefill), request, requestId, {
+      ...body,
+      stream: false,
+      max_tokens: 1,
+      ...(body.max_completion_tokens !== undefined && { max_completion_tokens: 1 }),
+      kv_transfer_params: {
+        do_remote_decode: true,
+        do_remote_prefill: false,
+        remote_engine_id: null,
+        remote_block_ids: null,
+        remote_host: null,
+        remote_port: null,
+      },
+    })
+    if (!response.ok) throw await refusal('prefill', response, false)
+    answer = (await response.json()) as typeof answer
+  } catch (error) {
+    request.signal.throwIfAborted()
+    throw error instanceof PairFailure ? error : failure('prefill', error)
+  }
+  if (typeof answer !== 'object' || answer === null || typeof answer.kv_transfer_params !== 'object')
+    throw failure('prefill', new Error('No `kv_transfer_params` in the answer'))
+  lease.firstToken()
+  return { prefill: lease.prefill, params: answer.kv_transfer_params, requestId }
+}
+
+function legFetch(
+  base: string,
+  request: PairRequest,
+  requestId: string,
+  body: Record<string, unknown>,
+): Promise<Response> {
+  const headers = new Headers(request.headers)
+  headers.set('x-request-id', requestId)
+  return request.fetch(legTarget(base, request.path), {
+    method: request.method,
+    headers,
+    body: JSON.stringify(body),
+    signal: request.signal,
+    redirect: 'manual',
+  })
+}
+
+/** A base that ends in /v1 and a path that begins with it mean the same v1. */
+export function legTarget(base: string, path: string): string {
+  const trimmed = base.replace(/\/+$/, '')
+  return `${trimmed}${trimmed.endsWith('/v1') && path.startsWith('/v1/') ? path.slice(3) : path}`
+}
+
+function legUrl(url: string | undefined, instance: string): string {
+  if (url === undefined) throw new LaxityError('ERR_LAXITY_STATE', `Instance ${instance} has no \`url\``)
+  return url
+}
+
+function failure(leg: 'prefill' | 'decode', error: unknown, kvOnPrefill = false): PairFailure {
+  if (error instanceof PairFailure) return error
+  return new PairFailure({ error, leg, kvOnPrefill }, undefined, error)
+}
+
+async function refusal(
+  leg: 'prefill' | 'decode',
+  response: Response,
+  kvOnPrefill: boolean,
+): Promise<PairFailure> {
+  const { status, headers } = response
+  const wait = retryAfterMs(headers.get('retry-after'), Date.now())
+  const copy = new Response(await response.arrayBuffer().catch(() => null), { status, headers })
+  const outcome = { status, leg, kvOnPrefill, ...(wait !== undefined && { retryAfterMs: wait }) }
+  return new PairFailure(outcome, copy, undefined)
+}
