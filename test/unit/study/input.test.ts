@@ -217,7 +217,7 @@ describe('bad input to a study', () => {
       'a bad generated trace',
       changed('chess:3:5', 'chess:7'),
       'ERR_LAXITY_OPTION',
-      /:3:5: workloads\[0\]: Expected chess:1/,
+      /:3:5: workloads\[0\]: Expected one of chess:1/,
     ],
     [
       'more runs than there may be',
@@ -246,7 +246,7 @@ describe('bad input to a study', () => {
 
   it('lists all problems at once', async () => {
     const text = changed('online', 'onlin').replace('- vllm', '- vlm').replace('[0.5, 1]', '[0.5, -1]')
-    await refusedHere(text, 'ERR_LAXITY_OPTION', /3 problems: .*:6:5: .*:12:14: .*:4:14: /s)
+    await refusedHere(text, 'ERR_LAXITY_OPTION', /3 problems: .*:12:14: .*:6:5: .*:4:14: /s)
   })
 
   it('does not blow up on nesting and aliases', async () => {
