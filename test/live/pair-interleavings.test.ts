@@ -24,7 +24,7 @@ interface Seen {
   replaced: number
 }
 
-const STEPS = 105_000
+const STEPS = 140_000
 
 describe('any interleaving on prefill-decode clusters: both legs, room, failures of each, instances of both roles', function () {
   this.timeout(300_000)

@@ -482,7 +482,7 @@ TEST_SUITE("attained service") {
     const auto names = orderNames();
     const auto plas =
         static_cast<std::uint16_t>(std::find(names.begin(), names.end(), "plas") - names.begin());
-    REQUIRE(ok(desk.scheduler.setPolicy(5_s, {plas, 0, 0})));
+    REQUIRE(ok(desk.scheduler.setPolicy(5_s, {plas, 0, 0, 0, 0})));
     CHECK(desk.call(waits).attained.wait == 1);  // since it became ready
     desk.finish(6_s, first);
     REQUIRE(desk.decide(6_s) == std::vector<Ref>{waits});
