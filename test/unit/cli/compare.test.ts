@@ -60,7 +60,7 @@ describe('laxity compare', () => {
         'ratePerS',
       ])
         assert.equal(typeof row[name], 'number', name)
-      assert.deepEqual(Object.keys(row.planUs as object), ['p50', 'p99'])
+      assert.deepEqual(Object.keys(row.planUs as object), ['mean', 'p50', 'p99'])
       assert.equal((row.perSeed as object[]).length, 2)
     }
     assert.deepEqual(Object.keys(document.rows[1]!.versusFirst as object), [
