@@ -94,7 +94,8 @@ bool readTenantScales(Napi::Object from, std::vector<double>* out) {
 /// Asynchronous planning, measured planning, declared remaining times; all optional.
 bool readPlanning(Napi::Object from, RunOptions* out) {
   double latencyMs = 0;
-  if (!from.Get("planLatencyMs").IsUndefined() && !readNumber(from, "planLatencyMs", &latencyMs)) return false;
+  if (!from.Get("planLatencyMs").IsUndefined() && !readNumber(from, "planLatencyMs", &latencyMs))
+    return false;
   if (!(latencyMs >= 0 && latencyMs <= 1e9)) return fail(from.Env(), "`planLatencyMs` out of range");
   out->planLatency = fromMs(latencyMs);
   out->timePlans = from.Get("timePlans").ToBoolean();
