@@ -178,7 +178,7 @@ function verdict({ own95, own99, told95 }) {
   everything it finds goes out within a few plans; decode takes all that comes into its batch. Load 1.0 is the throughput of 2,000 workflows under workflow-FCFS with earliest finish, whose
   long chains end alone, so 0.9 of it keeps prefill instances two thirds busy. It is worth 5 to 15 % on BFCL-v3 with Llama, where prefill is
   the bottleneck, and where queues are long it is the largest lever of all: in bursts of four times the paper's size it takes 35 to 69 % off
-  both metrics on BFCL-v3 and LATS, and with Llama off Mixed, and an error of σ = 0.5 leaves about half of that or more ("What is declared", BFCL-v3).
+  both metrics on BFCL-v3 and LATS, and with Llama off Mixed, and an error of σ = 0.5 leaves about half of that or more ("What is declared", BFCL-v3 with Llama).
 * Links, staging, reservation and feedback hardly matter in these settings: KV peaks are a few per cent of the caches, prompts are short.
 * Estimate errors: lengths hardly matter, as in the paper; times that are wrong per GPU cost both models 2 to 13 % on average, since they make it choose other pairs.
 * Planning time: microseconds, not milliseconds, so a decision needs no fallback. Late plans cost at most 3 % up to 10 ms and much from 50 ms on, where
