@@ -51,7 +51,7 @@ function ring(placement: PlacementFunction, binding: 'at-reveal' | 'at-credit' =
   const run = runOptions({ placement, binding, order: 'fcfs', feedback: 'lease', lookahead: 0 })
   const scheduler = new RingScheduler({ ...run, latencies: [LATENCY], templates: [] })
   for (const instance of [0, 1]) {
-    const spec = { role: 0, mode: 0, model: 0, latency: 0, maxSequences: 4, kvTokens: 1000, chunkTokens: 0, decodeShare: 0 } // biome-ignore format: one line
+    const spec = { role: 0, mode: 0, model: 0, latency: 0, maxSequences: 4, kvTokens: 1000, chunkTokens: 0, decodeShare: 0, linkPerToken: 0, linkLatency: 0 } // biome-ignore format: one line
     scheduler.push({ t: 0, kind: 'instance', instance, change: 0, ...spec })
   }
   scheduler.push({
