@@ -150,7 +150,12 @@ void Scheduler::decidePairs() {
   if (config_.binding == Binding::kAtReveal) {
     servePrefills();
   } else if (pairs_->plans()) {
-    leaseByPlan();
+    // Room on d, or a touched p without credit, brings no plan about: feedback modes hear of these at
+    // different moments.
+    const bool prefills = std::any_of(openInstances_.begin(), openInstances_.end(), [&](std::uint32_t m) {
+      return cluster_.at(m).spec.role == Role::kPrefill && prefillOpen(m);
+    });
+    if (prefills || pairs_->inFlight.arrived) leaseByPlan();
   } else {
     for (std::size_t i = 0; i < openInstances_.size(); ++i) {
       if (cluster_.at(openInstances_[i]).spec.role != Role::kPrefill) continue;

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { decodeRecord, RECORD_BYTES } from '../../lib/scheduler/records.ts'
-import { objects } from '../support/future.ts'
 import { pairRun, pairScenario } from '../support/pairs.ts'
 import { policy, recorded, runOptions, scenario } from '../support/runs.ts'
 
@@ -31,7 +30,6 @@ describe('contract 4: boundary equals lease at batch limit 1 and L = 0', () => {
   // With the steps between and the order of events: "boundary feedback equals lease feedback" of test/native/pair_simulation_test.cc.
   it('gives the same on prefill-decode clusters whose decode instances run one sequence', () => {
     let decided = 0
-    const replanned: number[] = []
     for (let seed = 1; seed <= 600; seed += 1) {
       const input = pairScenario(seed, { maxSequences: 1, caching: seed % 2 === 0 })
       input.columns.predictedTokens = input.columns.outputTokens
@@ -50,32 +48,16 @@ describe('contract 4: boundary equals lease at batch limit 1 and L = 0', () => {
           finishedMs: new Float64Array(calls),
         }
         const { log } = recorded(input, { ...base, feedback, lookahead: 0 }, outputs)
-        return { outputs, records: log.records, decisions: decisions(log.records) }
+        return { outputs, decisions: decisions(log.records) }
       })
       decided += boundary!.decisions.length
-      const plans = base.placement === 'earliest-finish' && base.binding === 'at-credit'
-      const at = boundary!.decisions.findIndex((decision, i) => decision !== lease!.decisions[i])
-      if (!plans || at < 0) {
-        assert.deepEqual(
-          [boundary!.decisions, boundary!.outputs],
-          [lease!.decisions, lease!.outputs],
-          `seed ${seed}`,
-        )
-        continue
-      }
-      // A plan may leave p idle for another p. In boundary mode the report of a d is one more occasion to plan, and by then
-      // the idle p may be the better one: nothing else may set the two apart.
-      replanned.push(seed)
-      const { t } = JSON.parse(boundary!.decisions[at]!) as { t: number }
-      const there = new Set(
-        objects(boundary!.records)
-          .filter((event) => event.t === t)
-          .map(({ kind }) => kind),
+      assert.deepEqual(
+        [boundary!.decisions, boundary!.outputs],
+        [lease!.decisions, lease!.outputs],
+        `seed ${seed}`,
       )
-      assert.deepEqual([...there].sort(), ['capacity', 'decide', 'decision'], `seed ${seed}`)
     }
     assert.ok(decided > 15_000, `only ${decided} decisions`)
-    assert.ok(replanned.length <= 6, `seeds ${replanned}`)
   })
 
   it('differs at other limits, so that the comparison can fail', () => {
