@@ -10,6 +10,7 @@
 #include "binding/scheduler_wrap.h"
 #include "binding/simulator_wrap.h"
 #include "binding/trace_wrap.h"
+#include "binding/tuner_wrap.h"
 #include "binding/workload_wrap.h"
 #include "order/registry.h"
 #include "placement/pair_registry.h"
@@ -77,6 +78,8 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("Trace", TraceWrap::define(env));
   exports.Set("Simulator", SimulatorWrap::define(env));
   exports.Set("Scheduler", SchedulerWrap::define(env));
+  exports.Set("Tuner", TunerWrap::define(env));
+  exports.Set("sweepWindow", Napi::Function::New<sweepWindowOf>(env, "sweepWindow"));
   exports.Set("Latency", LatencyWrap::define(env));
   exports.Set("Roofline", RooflineWrap::define(env));
   exports.Set("hardware", hardware(env));

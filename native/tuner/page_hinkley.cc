@@ -23,6 +23,8 @@ void PageHinkley::add(double x) {
     const double z = std::clamp((clipped - mean / kUnit) / deviation, -kClip, kClip);
     up_ = std::max(0.0, up_ + z - kSlack);
     down_ = std::max(0.0, down_ - z - kSlack);
+    upFor_ = up_ > 0 ? upFor_ + 1 : 0;
+    downFor_ = down_ > 0 ? downFor_ + 1 : 0;
   }
   ++count_;
   sum_ += units;

@@ -28,6 +28,9 @@ class PageHinkley {
   double up() const { return up_; }
   double down() const { return down_; }
   std::uint32_t count() const { return count_; }
+  /// Samples since the statistic last was 0: the change is as old as those.
+  std::uint32_t upFor() const { return upFor_; }
+  std::uint32_t downFor() const { return downFor_; }
 
   /// The threshold above which one direction of independent normal samples rises on average once in `samples`
   /// samples, from Siegmund's approximation (exp(2kb) - 2kb - 1) / (2k^2) with b = h + 1.166.
@@ -40,6 +43,8 @@ class PageHinkley {
   __int128_t squares_ = 0;
   double up_ = 0;
   double down_ = 0;
+  std::uint32_t upFor_ = 0;
+  std::uint32_t downFor_ = 0;
 };
 
 }  // namespace laxity

@@ -162,7 +162,7 @@ bool Service::finished(const Finished& e, Nanos t, ServiceSample* sample) {
   const double x = std::clamp(detLog(actual / predicted), -kMostLog, kMostLog);
   if (m.samples < kMemory) ++m.samples;
   m.logFactor += (x - m.logFactor) / m.samples;
-  *sample = {at, x};
+  *sample = {at, x, call.leasedAt};
   return true;
 }
 

@@ -25,6 +25,7 @@ namespace laxity {
 struct ServiceSample {
   std::uint32_t instance = kNoSlot;
   double logRatio = 0;  ///< ln(actual / predicted)
+  Nanos leasedAt = 0;
 };
 
 class Service {

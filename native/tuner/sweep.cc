@@ -16,6 +16,7 @@ namespace {
 
 constexpr Nanos kStream = 200 * kSecond;
 constexpr double kCalibrationSeconds = 3600;
+constexpr std::uint32_t kDrawnHours = 40;
 constexpr std::size_t kMostWorkflows = 6000;  // of one stream
 
 /// A bootstrap stream as a trace.
@@ -153,7 +154,10 @@ class Sweep {
     });
     if (all > first) evaluate(arms, first, all);
     decide(arms);
-    if (ok(result_.status)) calibrate();
+    if (!ok(result_.status) || !(result_.apply || input_.calibrate)) return result_;
+    calibrateRatio();
+    if (options_.load) calibrateLoad();
+    result_.calibrated = ok(result_.status);
     return result_;
   }
 
@@ -202,7 +206,7 @@ class Sweep {
     if (result_.apply) result_.value = result_.best;
   }
 
-  void calibrate() {
+  void calibrateRatio() {
     if (!options_.ratio) return;
     const Nanos length = static_cast<Nanos>(kCalibrationSeconds) * kSecond;
     std::vector<double> ups;
@@ -242,8 +246,50 @@ class Sweep {
     }
     hours = std::max(hours / options_.calibrationRuns, 1e-3);
     const double share = 1 - detExp(-options_.falseAlarmsPerHour * hours);
-    result_.up = quantileAbove(ups, share);
-    result_.down = quantileAbove(downs, share);
+    result_.ratio = atLeast({quantileAbove(ups, share), quantileAbove(downs, share)});
+  }
+
+  double perHour() const {
+    double sum = 0;
+    for (const Nanos g : input_.gaps) sum += toSeconds(g);
+    return 3600 * static_cast<double>(input_.gaps.size()) / std::max(sum, 1e-6);
+  }
+
+  /// No threshold is lower than independent samples would have: under overload one direction hardly moves.
+  Thresholds atLeast(Thresholds t) const {
+    const double least = PageHinkley::threshold(std::max(perHour(), 1.0) / options_.falseAlarmsPerHour);
+    return {std::max(t.up, least), std::max(t.down, least)};
+  }
+
+  void calibrateLoad() {
+    const double share = 1 - detExp(-options_.falseAlarmsPerHour);
+    const auto samples = static_cast<std::uint32_t>(std::clamp(perHour(), 100.0, 20'000.0));
+    std::vector<double> gaps;
+    for (const Nanos g : input_.gaps) gaps.push_back(toSeconds(g));
+    result_.arrivals = drawn(gaps, samples, share, 900);
+    result_.work = drawn(input_.work, samples, share, 950);
+  }
+
+  /// The draws are from a resample, so that the threshold knows of no finer tail than the sample has.
+  Thresholds drawn(const std::vector<double>& sample, std::uint32_t samples, double share,
+                   std::uint64_t stream) const {
+    std::vector<double> ups;
+    std::vector<double> downs;
+    Random random(options_.seed, input_.number * 1000 + stream);
+    const auto n = static_cast<std::uint32_t>(sample.size());
+    for (std::uint32_t i = 0; i < kDrawnHours; ++i) {
+      PageHinkley detector(kRatioFloor);
+      double up = 0;
+      double down = 0;
+      for (std::uint32_t k = 0; k < samples; ++k) {
+        detector.add(sample[random.below(n)]);
+        up = std::max(up, detector.up());
+        down = std::max(down, detector.down());
+      }
+      ups.push_back(up);
+      downs.push_back(down);
+    }
+    return atLeast({quantileAbove(ups, share), quantileAbove(downs, share)});
   }
 
   void note(Status s) {

@@ -14,6 +14,8 @@
 // Thresholds of the ratio detector hold for the value that is in force afterwards: `calibrationRuns` stationary
 // streams of an hour are simulated under it, and the threshold is the order statistic of the largest
 // statistic per run that a run exceeds with probability 1 - exp(-falseAlarmsPerHour * hours), rounded up.
+// Those of the detectors on arrivals and on the work of workflows come the same way from kDrawnHours hours of
+// independent draws from the recorded gaps and bodies: right as long as those are exchangeable.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +35,14 @@ struct TunerOptions {
   Nanos period = 0;         ///< a sweep at least so often; 0 = only after triggers
   std::uint32_t replications = 16;
   double minGain = 0.02;
-  double significance = 0.01;
+  double significance = 0.005;
   double falseAlarmsPerHour = 0.5;  ///< of each direction of each calibrated detector
   std::uint32_t calibrationRuns = 8;
   double welchLevel = 0.05;
   bool welch = true;
   bool ratio = true;
   bool service = true;
+  bool load = true;  ///< arrivals and work of workflows
   std::uint64_t seed = 1;
 };
 
@@ -51,11 +54,18 @@ inline constexpr std::size_t kLeastSamples = 20;
 struct SweepInput {
   std::vector<WindowWorkflow> bodies;
   std::vector<Nanos> bases;   ///< by body: its SLO, else its time alone
+  std::vector<double> work;   ///< by body: ln of the time of its calls alone, summed
   std::vector<Nanos> gaps;    ///< between arrivals
   std::vector<double> factor; ///< by instance: actual / predicted times
   std::vector<bool> up;       ///< by instance
   double current = 0;
   std::uint64_t number = 0;   ///< of the sweep: its random streams
+  bool calibrate = true;      ///< otherwise only where a value is applied
+};
+
+struct Thresholds {
+  double up = 0;  ///< 0 = not calibrated
+  double down = 0;
 };
 
 struct SweepResult {
@@ -67,8 +77,10 @@ struct SweepResult {
   double p = 1;      ///< paired, one-sided
   double regret = 0; ///< of the present value against the best, in this window
   std::uint32_t runs = 0;
-  double up = 0;     ///< thresholds of the ratio detector
-  double down = 0;
+  bool calibrated = false;
+  Thresholds ratio;
+  Thresholds arrivals;
+  Thresholds work;
 };
 
 /// Deterministic; touches nothing outside. `base` says policy, knowledge, feedback and parameters.

@@ -15,7 +15,7 @@ double logRatio(double latency, double base) {
 Tuner::Tuner(TunerOptions options, std::vector<LatencyModel> latencies, double current)
     : options_(std::move(options)),
       current_(current),
-      window_(options_.window),
+      window_(kMemory * options_.window),
       service_(std::move(latencies)) {}
 
 void Tuner::observe(const EventRecord& record) {
@@ -25,7 +25,8 @@ void Tuner::observe(const EventRecord& record) {
     window_.expire(t);
   }
   if (record.header.kind == EventKind::kOpenWorkflow && started_ < 0) {
-    started_ = t;
+    started_ = regime_ = t;
+    followUps_ = {t + 3 * options_.window};
     restart(t);
   }
   if (record.header.kind == EventKind::kSetParameter && record.setParameter.parameter == options_.parameter)
@@ -38,6 +39,7 @@ void Tuner::observe(const EventRecord& record) {
     alarm(e);
   }
   if (const WindowWorkflow* w = window_.observe(record)) completed(t, *w);
+  if (record.header.kind == EventKind::kOpenWorkflow) arrived(t);
   ServiceSample sample;
   if (service_.observe(record, &sample)) served(t, sample);
 }
@@ -62,21 +64,49 @@ void Tuner::completed(Nanos t, const WindowWorkflow& w) {
   const double x = logRatio(toMs(std::max<Nanos>(1, w.latency())), toMs(baseOf(w)));
   if (t <= since_ + options_.window) reference_.push_back(x);
   recent_.push_back({t, x});
-  if (!options_.ratio || ratioUp_ <= 0) return;
-  ratio_.add(x);
   TunerEvent e;
   e.t = t;
-  if (ratio_.up() > ratioUp_) {
-    e.reason = TunerReason::kRatioUp;
-    e.statistic = ratio_.up();
-    e.threshold = ratioUp_;
+  if (options_.ratio && test(ratio_, ratioLimit_, x, &e, TunerReason::kRatioUp, TunerReason::kRatioDown))
+    return alarm(e);
+  if (options_.load && test(workTest_, workLimit_, workOf(w), &e, TunerReason::kWork, TunerReason::kWork))
     alarm(e);
-  } else if (ratio_.down() > ratioDown_) {
-    e.reason = TunerReason::kRatioDown;
-    e.statistic = ratio_.down();
-    e.threshold = ratioDown_;
-    alarm(e);
-  }
+}
+
+void Tuner::arrived(Nanos t) {
+  const Nanos gap = lastArrival_ < 0 ? -1 : t - lastArrival_;
+  lastArrival_ = t;
+  if (gap < 0 || !options_.load) return;
+  TunerEvent e;
+  e.t = t;
+  const std::deque<Nanos>& arrivals = window_.arrivals();
+  const auto since = [&](std::uint32_t samples) {
+    return arrivals[arrivals.size() - std::min<std::size_t>(arrivals.size(), std::size_t{samples} + 1)];
+  };
+  const std::uint32_t longFor = arrivalTest_.upFor() + 1;
+  const std::uint32_t shortFor = arrivalTest_.downFor() + 1;
+  if (!test(arrivalTest_, arrivalLimit_, toSeconds(gap), &e, TunerReason::kRateDown, TunerReason::kRateUp))
+    return;
+  gapsFrom_ = since(e.reason == TunerReason::kRateDown ? longFor : shortFor);
+  alarm(e);
+}
+
+/// True where this sample is one too many.
+bool Tuner::test(PageHinkley& detector, const Thresholds& thresholds, double x, TunerEvent* e, TunerReason up,
+                 TunerReason down) {
+  if (thresholds.up <= 0) return false;
+  detector.add(x);
+  const bool above = detector.up() > thresholds.up;
+  if (!above && !(detector.down() > thresholds.down)) return false;
+  e->reason = above ? up : down;
+  e->statistic = above ? detector.up() : detector.down();
+  e->threshold = above ? thresholds.up : thresholds.down;
+  return true;
+}
+
+double Tuner::workOf(const WindowWorkflow& w) const {
+  Nanos sum = 1;
+  for (const WindowCall& c : w.calls) sum += service_.alone(c.model, c.promptTokens, std::max(1u, c.outputTokens));
+  return detLog(toSeconds(sum));
 }
 
 void Tuner::served(Nanos t, const ServiceSample& sample) {
@@ -88,7 +118,7 @@ void Tuner::served(Nanos t, const ServiceSample& sample) {
   std::deque<Nanos>& times = serviceTimes_[m];
   times.push_back(t);
   while (times.front() < t - options_.window) times.pop_front();
-  if (!options_.service) return;
+  if (!options_.service || sample.leasedAt < since_) return;
   PageHinkley& test = serviceTests_[m];
   test.add(sample.logRatio);
   const Nanos span = std::max(kSecond, std::min(options_.window, t - started_));
@@ -112,13 +142,16 @@ void Tuner::alarm(TunerEvent e) {
   events_.push_back(e);
   wanted_ = true;
   reason_ = e.reason;
-  followUps_ = {e.t + options_.window / 2, e.t + options_.window};
+  followUps_ = {e.t + options_.window / 2, e.t + options_.window, e.t + 3 * options_.window};
+  regime_ = e.t;
   restart(e.t);
 }
 
 void Tuner::restart(Nanos t) {
   since_ = t;
   ratio_.reset();
+  arrivalTest_.reset();
+  workTest_.reset();
   for (PageHinkley& test : serviceTests_) test.reset();
   reference_.clear();
   recent_.clear();
@@ -174,22 +207,41 @@ bool Tuner::due(Nanos t) {
   return wanted_;
 }
 
+/// What happened from `from` on, of gaps those since the last change of rate; false where it is too little.
+bool Tuner::take(Nanos from, SweepInput* input) const {
+  input->bodies.clear();
+  for (const WindowWorkflow& w : window_.complete()) {
+    if (w.lastFinish >= from) input->bodies.push_back(w);
+  }
+  const auto gapsSince = [&](Nanos first) {
+    input->gaps.clear();
+    Nanos last = -1;
+    for (const Nanos a : window_.arrivals()) {
+      if (a < first) continue;
+      if (last >= 0) input->gaps.push_back(a - last);
+      last = a;
+    }
+    return input->gaps.size() >= kLeastSamples;
+  };
+  return input->bodies.size() >= kLeastSamples && (gapsSince(std::max(from, gapsFrom_)) || gapsSince(from));
+}
+
 bool Tuner::begin(Nanos t, SweepInput* input) {
   wanted_ = false;
-  const std::deque<Nanos>& arrivals = window_.arrivals();
-  const std::deque<WindowWorkflow>& complete = window_.complete();
   tuned_ = true;
   lastSweep_ = t;
-  if (complete.size() < kLeastSamples || arrivals.size() < kLeastSamples + 1) {
+  if (!take(std::max(regime_, t - kMemory * options_.window), input) && !take(t - options_.window, input) &&
+      !take(t - kMemory * options_.window, input)) {
     followUps_.insert(followUps_.begin(), t + options_.window / 2);
     std::sort(followUps_.begin(), followUps_.end());
     return false;
   }
-  input->bodies.assign(complete.begin(), complete.end());
+  input->work.clear();
   input->bases.clear();
-  for (const WindowWorkflow& w : complete) input->bases.push_back(baseOf(w));
-  input->gaps.clear();
-  for (std::size_t i = 1; i < arrivals.size(); ++i) input->gaps.push_back(arrivals[i] - arrivals[i - 1]);
+  for (const WindowWorkflow& w : input->bodies) {
+    input->bases.push_back(baseOf(w));
+    input->work.push_back(workOf(w));
+  }
   input->factor.clear();
   input->up.clear();
   for (std::uint32_t m = 0; m < service_.instances(); ++m) {
@@ -198,6 +250,8 @@ bool Tuner::begin(Nanos t, SweepInput* input) {
   }
   input->current = current_;
   input->number = sweeps_++;
+  // Soon after an alarm what was recorded is of two regimes: thresholds wait.
+  input->calibrate = followUps_.size() <= 1;
   inFlight_ = true;
   return true;
 }
@@ -216,8 +270,11 @@ void Tuner::arrived(Nanos t, const SweepResult& result) {
   e.regret = result.regret;
   events_.push_back(e);
   current_ = result.value;
-  ratioUp_ = result.up;
-  ratioDown_ = result.down;
+  if (result.calibrated) {
+    ratioLimit_ = result.ratio;
+    arrivalLimit_ = result.arrivals;
+    workLimit_ = result.work;
+  }
   if (result.apply) restart(t);
 }
 

@@ -12,9 +12,13 @@
 //            stationary hours (sweep.h).
 //   service  Page-Hinkley on ln(actual / predicted) service of calls, per instance, both directions. Nearly
 //            independent samples; the threshold is Siegmund's for the observed number of samples per hour,
-//            the rate shared by the instances.
-// An alarm asks for a sweep at once, and for two more half a window and a window later, when what the window
-// holds is of the new regime; it restarts every detector.
+//            the rate shared by the instances. Calls leased before the last alarm do not count.
+//   load     Page-Hinkley on the gaps between arrivals and on ln(time alone) of workflows, both directions:
+//            what changes before latencies do. Thresholds from draws (sweep.h). The sweep that follows an
+//            alarm on the gaps uses those since the change, where they are enough.
+// An alarm asks for a sweep at once, from the last window, and for three more half a window, one and three
+// windows later, from what happened since the alarm as soon as that is enough; it restarts every detector. In
+// a lasting regime a sweep reads up to four windows.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +32,7 @@
 
 namespace laxity {
 
+inline constexpr Nanos kMemory = 4;  ///< windows
 inline constexpr double kRatioFloor = 0.02;
 inline constexpr double kServiceFloor = 0.05;
 
@@ -41,6 +46,9 @@ enum class TunerReason : std::uint8_t {
   kRatioDown,
   kServiceUp,
   kServiceDown,
+  kRateUp,
+  kRateDown,
+  kWork,
   kInstance,  ///< one was lost, added, or returned
   kFollowUp,
   kPeriod,
@@ -88,6 +96,11 @@ class Tuner {
   void alarm(TunerEvent e);
   void restart(Nanos t);
   void welch(Nanos t);
+  void arrived(Nanos t);
+  bool test(PageHinkley& detector, const Thresholds& thresholds, double x, TunerEvent* e, TunerReason up,
+            TunerReason down);
+  double workOf(const WindowWorkflow& w) const;
+  bool take(Nanos from, SweepInput* input) const;
   Nanos baseOf(const WindowWorkflow& w) const;
 
   TunerOptions options_;
@@ -103,6 +116,7 @@ class Tuner {
   Nanos now_ = 0;
   Nanos started_ = -1;  ///< of the first arrival
   Nanos since_ = 0;     ///< the detectors began again
+  Nanos regime_ = 0;    ///< of the last alarm: what is older is of another regime
   Nanos lastSweep_ = 0;
   std::vector<Nanos> followUps_;  ///< ascending
   std::uint64_t sweeps_ = 0;
@@ -112,8 +126,13 @@ class Tuner {
     double x;
   };
   PageHinkley ratio_{kRatioFloor};
-  double ratioUp_ = 0;  ///< thresholds; 0 = not calibrated yet
-  double ratioDown_ = 0;
+  PageHinkley arrivalTest_{kRatioFloor};
+  PageHinkley workTest_{kRatioFloor};
+  Thresholds ratioLimit_;
+  Thresholds arrivalLimit_;
+  Thresholds workLimit_;
+  Nanos lastArrival_ = -1;
+  Nanos gapsFrom_ = 0;  ///< gaps before it are of another rate
   std::vector<double> reference_;  ///< of the first window since since_
   std::deque<Sample> recent_;
   Nanos nextWelch_ = 0;
