@@ -1,4 +1,5 @@
 import { describe, LaxityError } from '../errors.ts'
+import type { SimulateOptions } from '../simulator/options.ts'
 import type { SimulationResult } from '../simulator/result.ts'
 import { simulate } from '../simulator/simulate.ts'
 import type { Context } from './context.ts'
@@ -10,6 +11,9 @@ export interface SimulateFlags extends Flags {
   perWorkflow?: boolean
   mix?: boolean
   log?: string
+  autoTune?: boolean
+  tuneParameter?: string
+  tuneValues?: string
 }
 
 export async function simulateCommand(
@@ -36,6 +40,7 @@ export async function simulateCommand(
       alpha: flags.alpha as number | undefined,
       perCall: flags.mix === true,
       log: flags.log !== undefined,
+      autoTune: autoTuneOf(flags),
     })
   } finally {
     bar.stop()
@@ -44,13 +49,19 @@ export async function simulateCommand(
   await context.print(flags.json ? simulateJson(result, flags) : await simulateText(result, flags))
 }
 
+/** `--tune-parameter` and `--tune-values` say what, `--auto-tune` alone tunes alpha. */
+function autoTuneOf({ autoTune, tuneParameter, tuneValues }: SimulateFlags): SimulateOptions['autoTune'] {
+  if (tuneParameter === undefined && tuneValues === undefined) return autoTune === true ? true : undefined
+  return { parameter: tuneParameter, values: tuneValues }
+}
+
 /** The document of `simulate --json`; numbers that are not finite become null. */
 export function simulateJson(
   result: SimulationResult,
   flags: Pick<SimulateFlags, 'perWorkflow' | 'mix'>,
 ): string {
   const { policy, knowledge, feedback, arrivals, trace, cluster, metrics, counts, timing } = result
-  const { cache, error, pairs } = result
+  const { cache, error, pairs, tuning } = result
   const document = {
     command: 'simulate',
     policy,
@@ -66,6 +77,7 @@ export function simulateJson(
     ...(cache && { cache }),
     ...(pairs && { pairs }),
     ...(error !== undefined && { error }),
+    ...(tuning && { tuning }),
     ...(flags.perWorkflow && { perWorkflow: [...result.workflows()] }),
     ...(flags.mix && { mix: result.stageMix() }),
     timing,

@@ -1,4 +1,5 @@
 import type { SimulationResult } from '../simulator/result.ts'
+import type { Tuning } from '../tuning/auto-simulate.ts'
 import { policyLine, traceName } from './sweep-report.ts'
 import { table } from './table.ts'
 import { tenantTable } from './tenant-table.ts'
@@ -11,6 +12,7 @@ export function simulationReport(
 ): string {
   const parts = [heading(result), metricTable(result)]
   if (result.fairness !== undefined) parts.push(tenantTable(result.tenants, result.fairness))
+  if (result.tuning !== undefined) parts.push(tuningTable(result.tuning))
   if (show.mix) parts.push(mixTable(result))
   if (show.perWorkflow) parts.push(workflowTable(result))
   parts.push(`Simulated in ${duration(result.timing.cpuMs)}.`)
@@ -48,6 +50,24 @@ function metricTable({ metrics, counts, cache, pairs }: SimulationResult): strin
     rows.push(['decode KV, peak', percent(pairs.decodeKvPeak)])
   }
   return table(['metric', 'value'], rows)
+}
+
+function tuningTable({ parameter, events, runs, best, regret }: Tuning): string {
+  const rows = events.map((e) => [
+    duration(e.atMs),
+    e.kind,
+    e.reason,
+    e.kind === 'applied' ? `${significant(e.from)} → ${significant(e.to)}` : significant(e.from),
+    e.kind === 'trigger'
+      ? `${significant(e.statistic)} > ${significant(e.threshold)}`
+      : `gain ${percent(e.gain)}, p ${significant(e.p)}`,
+  ])
+  const sign = regret < 0 ? 'below' : 'above'
+  return [
+    `Auto-tuner: ${count(runs)} simulations in ${count(events.filter(({ kind }) => kind !== 'trigger').length)} sweeps`,
+    table(['t', 'what', 'why', parameter, 'evidence'], rows),
+    `P95 ${percent(Math.abs(regret))} ${sign} that of the best fixed ${parameter} in hindsight, ${significant(best.value)} (${duration(best.p95Ms)})`,
+  ].join('\n')
 }
 
 function mixTable(result: SimulationResult): string {

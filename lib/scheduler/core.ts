@@ -113,6 +113,8 @@ export class Core extends EventEmitter {
   #breakersAwake = false
   readonly #breakerStates: number[] = []
   journal: Journal | undefined
+  /** Gets the log of every drain, where the options ask for one who listens. */
+  onLog: ((records: Uint8Array) => void) | undefined
   #adminRefusal = 0
   #retryAfter = { t: -1, ms: 0 }
   readonly #leaks:
@@ -144,7 +146,7 @@ export class Core extends EventEmitter {
     if (this.options.detectLeaks) {
       this.#leaks = new FinalizationRegistry(({ call, epoch, site }) => this.#leaked(call, epoch, site))
     }
-    if (this.options.log !== undefined) this.native.setLogging(true)
+    if (this.options.log !== undefined || this.options.autoTune !== undefined) this.native.setLogging(true)
     for (const { index, learned: on, constants } of learned)
       if (on) this.writer.setLatency(0, index, true, constants)
     for (const { slot, spec } of instances.list) {
@@ -260,12 +262,19 @@ export class Core extends EventEmitter {
     if (this.#attempts.length > 0) this.#settleAttempts()
     if (freed > 0) this.#release()
     this.#draining = false
-    if (this.journal !== undefined) this.journal.append(this.native.takeLog(), this)
+    if (this.journal !== undefined || this.onLog !== undefined) this.publishLog()
     if (this.#watchBreakers) this.#reportBreakers()
     this.#arm()
     if (this.active === 0 && this.#idle.length > 0) for (const done of this.#idle.splice(0)) done()
     // Events written while decisions were handed out belong to the same instant.
     if (this.writer.pending > 0) this.#drain()
+  }
+
+  /** What was logged since the last call goes to the journal and to whoever listens. */
+  publishLog(): void {
+    const records = this.native.takeLog()
+    this.journal?.append(records, this)
+    this.onLog?.(records)
   }
 
   #dispatch(made: number): void {

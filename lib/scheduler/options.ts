@@ -4,6 +4,7 @@ import { hint } from '../report/near.ts'
 import { Problems } from '../report/problems.ts'
 import { defaultBinding, POLICY_PRESETS, type Policy } from '../simulator/policies.ts'
 import type { TemplateEntry } from '../traces/table.ts'
+import { type AutoTuneOptions, type CheckedAutoTune, checkAutoTune } from '../tuning/auto-options.ts'
 import { type Clock, systemClock } from './clock.ts'
 import type { LiveCluster, LiveInstance } from './instances.ts'
 import type { Receipt } from './receipt.ts'
@@ -46,6 +47,11 @@ export interface SchedulerOptions {
   /** Watch for leases that are garbage collected unclosed (FinalizationRegistry): they are cancelled, with a warning. */
   detectLeaks?: boolean | undefined
   clock?: Clock | undefined
+  /**
+   * Tunes a parameter while serving, `true`: alpha. What happened lately is replayed on another thread; a better value comes
+   * into force like one from `setParameters`, and event `tuned` says why.
+   */
+  autoTune?: AutoTuneOptions | boolean | undefined
 }
 
 export interface CheckedOptions {
@@ -61,6 +67,7 @@ export interface CheckedOptions {
   durable: boolean
   detectLeaks: boolean
   clock: Clock
+  autoTune: CheckedAutoTune | undefined
 }
 
 /** What a live scheduler has on unless told otherwise (live-scheduling 5, 6, 7). */
@@ -99,6 +106,7 @@ const KEYS = [
   'durable',
   'detectLeaks',
   'clock',
+  'autoTune',
 ] as const satisfies readonly (keyof SchedulerOptions)[]
 const LONGEST_MS = 1e12
 
@@ -166,6 +174,7 @@ export function checkOptions(options: unknown): CheckedOptions {
     durable,
     detectLeaks: flag('detectLeaks'),
     clock: clock as Clock,
+    autoTune: checkAutoTune(options.autoTune, native.parameters, problems),
   }
   problems.throwIfAny()
   return checked

@@ -1,8 +1,18 @@
 import type { ClusterConfig } from '../cluster/config.ts'
 import type { EngineMode } from '../cluster/modes.ts'
-import type { Arrivals, Binding, Feedback, Knowledge, PairOptions, RateStep, SloBase } from '../native.ts'
+import type {
+  Arrivals,
+  Binding,
+  Feedback,
+  Knowledge,
+  PairOptions,
+  RateStep,
+  ScriptStep,
+  SloBase,
+} from '../native.ts'
 import type { PlacementFunction } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
+import type { AutoTuneOptions } from '../tuning/auto-options.ts'
 import type { Policy } from './policies.ts'
 import type { PredictionErrorOptions } from './prediction-error.ts'
 import type { TenantOptions, TenantSplit } from './read-tenants.ts'
@@ -141,6 +151,13 @@ export interface SimulateOptions extends RunOptions {
   perCall?: boolean | undefined
   /** Record the event log. */
   log?: boolean | undefined
+  /** Tunes a parameter while the run goes on, in virtual time; `true`: alpha, with the defaults. Unified clusters. */
+  autoTune?: AutoTuneOptions | boolean | undefined
+  /**
+   * What happens to the cluster, by ascending `atMs`: instances that are lost, drained or return, and engines that change
+   * their speed. Unified clusters without prefix caches.
+   */
+  script?: readonly ScriptStep[] | undefined
 }
 
 const RUN_KEYS = [
@@ -195,7 +212,7 @@ const RUN_KEYS = [
 
 export const SIMULATE_KEYS: readonly string[] = [
   ...RUN_KEYS,
-  ...(['alpha', 'replication', 'perCall', 'log'] satisfies (keyof SimulateOptions)[]),
+  ...(['alpha', 'replication', 'perCall', 'log', 'autoTune', 'script'] satisfies (keyof SimulateOptions)[]),
 ]
 
 export { RUN_KEYS }

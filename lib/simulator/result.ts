@@ -2,6 +2,7 @@ import type { ResolvedCluster } from '../cluster/resolve.ts'
 import { expected, LaxityError } from '../errors.ts'
 import type { Arrivals, Feedback, Knowledge, NativeCluster, NativeRun } from '../native.ts'
 import { callId, type TraceTable, workflowId } from '../traces/table.ts'
+import type { Tuning } from '../tuning/auto-simulate.ts'
 import type { Policy } from './policies.ts'
 import type { ArrivalShape } from './read-arrivals.ts'
 import { type StageMix, stageMix } from './stage-mix.ts'
@@ -141,6 +142,8 @@ export interface SimulationData {
   pairs: PairUse | undefined
   /** The prediction errors as text; undefined without. */
   error: string | undefined
+  /** With `autoTune`. */
+  tuning: Tuning | undefined
   /** [workflows] */
   latencyMs: Float64Array
   /** [workflows] */
@@ -174,6 +177,8 @@ export class SimulationResult {
   readonly pairs: PairUse | undefined
   /** The prediction errors as text; undefined without. */
   readonly error: string | undefined
+  /** What the auto-tuner did, and its regret; undefined without. */
+  readonly tuning: Tuning | undefined
   readonly latencyMs: Float64Array
   readonly baseMs: Float64Array
   readonly arrivalMs: Float64Array
@@ -202,6 +207,7 @@ export class SimulationResult {
     this.cache = data.cache
     this.pairs = data.pairs
     this.error = data.error
+    this.tuning = data.tuning
     this.latencyMs = data.latencyMs
     this.baseMs = data.baseMs
     this.arrivalMs = data.arrivalMs

@@ -61,7 +61,8 @@ class Unpacker {
   std::size_t at_ = 0;
 };
 
-void pack(const SweepInput& in, const std::vector<InstanceSpec>& specs, Packer* to) {
+void pack(const SweepInput& in, const std::vector<InstanceSpec>& specs,
+          const std::vector<Service::GivenLatency>& latencies, Packer* to) {
   to->value(static_cast<std::uint64_t>(in.bodies.size()));
   for (const WindowWorkflow& w : in.bodies) {
     to->value(w.tenant);
@@ -75,15 +76,18 @@ void pack(const SweepInput& in, const std::vector<InstanceSpec>& specs, Packer* 
   to->list(in.bases);
   to->list(in.work);
   to->list(in.gaps);
+  to->list(in.running);
   to->list(in.factor);
   to->list(std::vector<unsigned char>(in.up.begin(), in.up.end()));
   to->value(in.current);
   to->value(in.number);
   to->value(in.calibrate);
   to->list(specs);
+  to->list(latencies);
 }
 
-bool unpack(Unpacker from, SweepInput* in, std::vector<InstanceSpec>* specs) {
+bool unpack(Unpacker from, SweepInput* in, std::vector<InstanceSpec>* specs,
+            std::vector<Service::GivenLatency>* latencies) {
   std::uint64_t bodies;
   if (!from.value(&bodies) || bodies > 100'000'000) return false;
   for (std::uint64_t i = 0; i < bodies; ++i) {
@@ -98,13 +102,31 @@ bool unpack(Unpacker from, SweepInput* in, std::vector<InstanceSpec>* specs) {
     in->bodies.push_back(std::move(w));
   }
   std::vector<unsigned char> up;
-  if (!from.list(&in->bases) || !from.list(&in->work) || !from.list(&in->gaps) || !from.list(&in->factor) ||
+  if (!from.list(&in->bases) || !from.list(&in->work) || !from.list(&in->gaps) || !from.list(&in->running) || !from.list(&in->factor) ||
       !from.list(&up) || !from.value(&in->current) || !from.value(&in->number) ||
-      !from.value(&in->calibrate) || !from.list(specs) || !from.over())
+      !from.value(&in->calibrate) || !from.list(specs) || !from.list(latencies) ||
+      !from.over())
     return false;
   in->up.assign(up.begin(), up.end());
   return in->bases.size() == bodies && in->work.size() == bodies && bodies > 0 && !in->gaps.empty() &&
          in->factor.size() == specs->size() && in->up.size() == specs->size();
+}
+
+/// Models that came by event. Of a learned one the scheduler knows by now how fast it is.
+void addLatencies(const std::vector<Service::GivenLatency>& given, SweepInput* input, ClusterSpec* cluster) {
+  for (const Service::GivenLatency& g : given) {
+    LatencyModel model;
+    if (g.index > 0xffff || !ok(LatencyModel::constants(g.constants, &model))) continue;
+    bool known = false;
+    for (std::size_t m = 0; m < cluster->instances.size(); ++m) {
+      if (g.learned == 0 || cluster->instances[m].latency != g.index) continue;
+      if (!known) model = model.skewed(input->factor[m], 1);
+      known = true;
+      input->factor[m] = 1;
+    }
+    if (g.index >= cluster->latencies.size()) cluster->latencies.resize(std::size_t{g.index} + 1, model);
+    cluster->latencies[g.index] = model;
+  }
 }
 
 bool bytesOf(const Napi::CallbackInfo& info, std::size_t i, const unsigned char** data, std::size_t* length) {
@@ -181,6 +203,7 @@ bool readTuner(Napi::Object from, TunerOptions* out) {
       !readNanos(from, "windowMs", &out->window) || !readNanos(from, "latencyMs", &out->latency) ||
       !readNanos(from, "periodMs", &out->period) || !readCount(from, "replications", &out->replications) ||
       !readNumber(from, "minGain", &out->minGain) || !readNumber(from, "significance", &out->significance) ||
+      !readNumber(from, "agreement", &out->agreement) ||
       !readNumber(from, "falseAlarmsPerHour", &out->falseAlarmsPerHour) ||
       !readCount(from, "calibrationRuns", &out->calibrationRuns) ||
       !readNumber(from, "welchLevel", &out->welchLevel) || !readNumber(from, "seed", &seed))
@@ -302,7 +325,7 @@ Napi::Value TunerWrap::begin(const Napi::CallbackInfo& info) {
   const Service& service = tuner_->service();
   for (std::uint32_t m = 0; m < service.instances(); ++m) specs.push_back(service.spec(m));
   Packer packer;
-  pack(input, specs, &packer);
+  pack(input, specs, service.given(), &packer);
   Napi::Uint8Array bytes = Napi::Uint8Array::New(info.Env(), packer.bytes().size());
   std::memcpy(bytes.Data(), packer.bytes().data(), packer.bytes().size());
   return bytes;
@@ -345,7 +368,8 @@ Napi::Value sweepWindowOf(const Napi::CallbackInfo& info) {
   TunerOptions options;
   PlacementFunction function;
   const Napi::Object given = info[1].As<Napi::Object>();
-  if (!unpack({data, length}, &input, &cluster.instances)) {
+  std::vector<Service::GivenLatency> latencies;
+  if (!unpack({data, length}, &input, &cluster.instances, &latencies)) {
     fail(env, "Not a window");
     return env.Undefined();
   }
@@ -353,6 +377,7 @@ Napi::Value sweepWindowOf(const Napi::CallbackInfo& info) {
       !readPolicy(info[2].As<Napi::Object>(), &run, &function) ||
       !readTuner(info[3].As<Napi::Object>(), &options))
     return env.Undefined();
+  addLatencies(latencies, &input, &cluster);
   for (const InstanceSpec& spec : cluster.instances) {
     if (spec.latency >= cluster.latencies.size()) {
       fail(env, "An instance names a latency model that was not given");

@@ -8,7 +8,7 @@
 
 namespace laxity::binding {
 
-/// { parameter, values, windowMs, latencyMs, periodMs, replications, minGain, significance,
+/// { parameter, values, windowMs, latencyMs, periodMs, replications, minGain, significance, agreement,
 /// falseAlarmsPerHour, calibrationRuns, welchLevel, welch, ratio, service, load, seed }
 bool readTuner(Napi::Object from, TunerOptions* out);
 /// [{ atMs, instance, kind, factor? }] in field `script`, optional.

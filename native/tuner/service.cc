@@ -116,6 +116,8 @@ bool Service::observe(const EventRecord& record, ServiceSample* sample) {
       if (e.latency > 0xffff || !ok(LatencyModel::constants(constants, &model))) break;
       if (e.latency >= latencies_.size()) latencies_.resize(std::size_t{e.latency} + 1, model);
       latencies_[e.latency] = model;
+      std::erase_if(given_, [&](const GivenLatency& g) { return g.index == e.latency; });
+      given_.push_back({e.latency, e.learned, constants});
       break;
     }
     default:

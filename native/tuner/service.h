@@ -40,6 +40,13 @@ class Service {
   std::size_t instances() const { return instances_.size(); }
   const InstanceSpec& spec(std::uint32_t m) const { return instances_[m].spec; }
   Condition condition(std::uint32_t m) const { return instances_[m].condition; }
+  /// A latency model that came by event. `learned`: the scheduler corrects it by what it observes.
+  struct GivenLatency {
+    std::uint32_t index = 0;
+    std::uint32_t learned = 0;
+    LatencyConstants constants;
+  };
+  const std::vector<GivenLatency>& given() const { return given_; }
   /// actual / predicted of an instance, 1 where nothing is known; within 1/64 .. 64.
   double factor(std::uint32_t m) const;
   /// Time of a call alone, averaged over the instances of its model that are up.
@@ -81,6 +88,7 @@ class Service {
   }
 
   std::vector<LatencyModel> latencies_;
+  std::vector<GivenLatency> given_;
   std::vector<Meter> instances_;
   std::vector<Seen> calls_;
 };

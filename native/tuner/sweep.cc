@@ -34,12 +34,35 @@ struct Stream {
   std::vector<double> gapMs;
   std::vector<std::uint32_t> parentOffset;
   std::vector<std::uint32_t> parents;
+  std::size_t underway = 0;  ///< workflows at the beginning that do not count
   Trace trace;
 
-  Status build(const SweepInput& input, Nanos length, Random random);
+  Status build(const SweepInput& input, Nanos length, bool backlog, Random random);
+  void add(const WindowWorkflow& w, std::uint32_t from, Nanos t, Nanos allowed);
 };
 
-Status Stream::build(const SweepInput& input, Nanos length, Random random) {
+/// The calls of w from local index `from` on; parents before it have finished.
+void Stream::add(const WindowWorkflow& w, std::uint32_t from, Nanos t, Nanos allowed) {
+  arrivalMs.push_back(toMs(t));
+  sloMs.push_back(allowed > 0 ? toMs(allowed) : std::numeric_limits<double>::quiet_NaN());
+  tenant.push_back(w.tenant);
+  for (std::size_t i = from; i < w.calls.size(); ++i) {
+    const WindowCall& c = w.calls[i];
+    stage.push_back(c.stage);
+    model.push_back(c.model);
+    prompt.push_back(c.promptTokens);
+    output.push_back(std::max(1u, c.outputTokens));
+    predicted.push_back(std::max(1u, c.predictedTokens));
+    gapMs.push_back(toMs(c.gap));
+    for (std::uint32_t k = 0; k < c.parentCount; ++k) {
+      if (w.parents[c.firstParent + k] >= from) parents.push_back(w.parents[c.firstParent + k] - from);
+    }
+    parentOffset.push_back(static_cast<std::uint32_t>(parents.size()));
+  }
+  firstCall.push_back(static_cast<std::uint32_t>(stage.size()));
+}
+
+Status Stream::build(const SweepInput& input, Nanos length, bool backlog, Random random) {
   const auto bodies = static_cast<std::uint32_t>(input.bodies.size());
   const auto gaps = static_cast<std::uint32_t>(input.gaps.size());
   std::vector<std::uint32_t> bodySample(bodies);
@@ -48,28 +71,24 @@ Status Stream::build(const SweepInput& input, Nanos length, Random random) {
   for (Nanos& g : gapSample) g = input.gaps[random.below(gaps)];
   firstCall.push_back(0);
   parentOffset.push_back(0);
-  Nanos t = 0;
-  while (body.size() < kMostWorkflows) {
-    t += gapSample[random.below(gaps)];
-    if (t > length && body.size() >= kLeastSamples) break;
-    const std::uint32_t b = bodySample[random.below(bodies)];
-    const WindowWorkflow& w = input.bodies[b];
-    body.push_back(b);
-    arrivalMs.push_back(toMs(t));
-    sloMs.push_back(w.allowed > 0 ? toMs(w.allowed) : std::numeric_limits<double>::quiet_NaN());
-    tenant.push_back(w.tenant);
-    for (const WindowCall& c : w.calls) {
-      stage.push_back(c.stage);
-      model.push_back(c.model);
-      prompt.push_back(c.promptTokens);
-      output.push_back(std::max(1u, c.outputTokens));
-      predicted.push_back(std::max(1u, c.predictedTokens));
-      gapMs.push_back(toMs(c.gap));
-      parents.insert(parents.end(), w.parents.begin() + c.firstParent,
-                     w.parents.begin() + c.firstParent + c.parentCount);
-      parentOffset.push_back(static_cast<std::uint32_t>(parents.size()));
+  if (backlog) {
+    for (const Underway& u : input.running) {
+      const std::uint32_t b = bodySample[random.below(bodies)];
+      const WindowWorkflow& w = input.bodies[b];
+      body.push_back(b);
+      const auto last = static_cast<std::uint32_t>(w.calls.size() - 1);
+      add(w, std::min(u.finished, last), 0,
+          w.allowed > 0 ? std::max<Nanos>(kMillisecond, w.allowed - u.elapsed) : w.allowed);
     }
-    firstCall.push_back(static_cast<std::uint32_t>(stage.size()));
+    underway = body.size();
+  }
+  Nanos t = 0;
+  while (body.size() < underway + kMostWorkflows) {
+    t += gapSample[random.below(gaps)];
+    if (t > length && body.size() >= underway + kLeastSamples) break;
+    const std::uint32_t b = bodySample[random.below(bodies)];
+    body.push_back(b);
+    add(input.bodies[b], 0, t, input.bodies[b].allowed);
   }
   TraceColumns c;
   c.workflows = static_cast<std::uint32_t>(body.size());
@@ -155,8 +174,8 @@ class Sweep {
     if (all > first) evaluate(arms, first, all);
     decide(arms);
     if (!ok(result_.status) || !(result_.apply || input_.calibrate)) return result_;
-    calibrateRatio();
-    if (options_.load) calibrateLoad();
+    calibrateOnStreams();
+    if (options_.load) calibrateArrivals();
     result_.calibrated = ok(result_.status);
     return result_;
   }
@@ -165,12 +184,15 @@ class Sweep {
   void evaluate(const std::vector<std::size_t>& arms, std::uint32_t from, std::uint32_t to) {
     for (std::uint32_t r = from; r < to && ok(result_.status); ++r) {
       Stream stream;
-      note(stream.build(input_, kStream, Random(options_.seed, input_.number * 1000 + r)));
+      note(stream.build(input_, kStream, true, Random(options_.seed, input_.number * 1000 + r)));
       for (const std::size_t k : arms) {
         if (!ok(result_.status)) return;
         RunResult out;
-        simulateWith(stream, values_[k], {}, &out);
-        costs_[k].push_back(out.p95Ms);
+        std::vector<double> latency(stream.body.size());
+        RunOutputs outputs;
+        outputs.latencyMs = latency.data();
+        simulateWith(stream, values_[k], outputs, &out);
+        costs_[k].push_back(upperQuantile(std::span(latency).subspan(stream.underway), 0.95));
       }
     }
   }
@@ -202,19 +224,21 @@ class Sweep {
     result_.regret = least > 0 ? (present - least) / least : 0;
     if (best == current_) return;
     result_.p = pairedT(costs_[best], own).pLess;
-    result_.apply = result_.gain >= options_.minGain && result_.p <= options_.significance;
+    double better = 0;
+    for (std::size_t r = 0; r < own.size(); ++r) better += costs_[best][r] < own[r] ? 1 : 0;
+    result_.apply = result_.gain >= options_.minGain && result_.p <= options_.significance &&
+                    better >= options_.agreement * static_cast<double>(own.size());
     if (result_.apply) result_.value = result_.best;
   }
 
-  void calibrateRatio() {
-    if (!options_.ratio) return;
+  void calibrateOnStreams() {
+    if (!options_.ratio && !options_.load) return;
     const Nanos length = static_cast<Nanos>(kCalibrationSeconds) * kSecond;
-    std::vector<double> ups;
-    std::vector<double> downs;
+    std::vector<double> largest[4];
     double hours = 0;
     for (std::uint32_t i = 0; i < options_.calibrationRuns && ok(result_.status); ++i) {
       Stream stream;
-      note(stream.build(input_, length + options_.window, Random(options_.seed, input_.number * 1000 + 500 + i)));
+      note(stream.build(input_, length + options_.window, false, Random(options_.seed, input_.number * 1000 + 500 + i)));
       if (!ok(result_.status)) return;
       std::vector<double> latency(stream.body.size());
       RunOutputs outputs;
@@ -232,21 +256,22 @@ class Sweep {
         const double y = stream.arrivalMs[b] + latency[b];
         return x != y ? x < y : a < b;
       });
-      PageHinkley detector(kRatioFloor);
-      double up = 0;
-      double down = 0;
+      PageHinkley ratio(kRatioFloor);
+      PageHinkley work(kRatioFloor);
+      double most[4] = {};
       for (const std::size_t w : order) {
-        detector.add(logRatio(latency[w], toMs(input_.bases[stream.body[w]])));
-        up = std::max(up, detector.up());
-        down = std::max(down, detector.down());
+        ratio.add(logRatio(latency[w], toMs(input_.bases[stream.body[w]])));
+        work.add(input_.work[stream.body[w]]);
+        const double now[4] = {ratio.up(), ratio.down(), work.up(), work.down()};
+        for (int k = 0; k < 4; ++k) most[k] = std::max(most[k], now[k]);
       }
-      ups.push_back(up);
-      downs.push_back(down);
+      for (int k = 0; k < 4; ++k) largest[k].push_back(most[k]);
       hours += (stream.arrivalMs.back() - warm) / 3.6e6;
     }
     hours = std::max(hours / options_.calibrationRuns, 1e-3);
     const double share = 1 - detExp(-options_.falseAlarmsPerHour * hours);
-    result_.ratio = atLeast({quantileAbove(ups, share), quantileAbove(downs, share)});
+    result_.ratio = atLeast({quantileAbove(largest[0], share), quantileAbove(largest[1], share)});
+    result_.work = atLeast({quantileAbove(largest[2], share), quantileAbove(largest[3], share)});
   }
 
   double perHour() const {
@@ -261,13 +286,12 @@ class Sweep {
     return {std::max(t.up, least), std::max(t.down, least)};
   }
 
-  void calibrateLoad() {
+  void calibrateArrivals() {
     const double share = 1 - detExp(-options_.falseAlarmsPerHour);
     const auto samples = static_cast<std::uint32_t>(std::clamp(perHour(), 100.0, 20'000.0));
     std::vector<double> gaps;
     for (const Nanos g : input_.gaps) gaps.push_back(toSeconds(g));
     result_.arrivals = drawn(gaps, samples, share, 900);
-    result_.work = drawn(input_.work, samples, share, 950);
   }
 
   /// The draws are from a resample, so that the threshold knows of no finer tail than the sample has.
@@ -322,7 +346,7 @@ Status checkTuner(const TunerOptions& o) {
     return Status::kBadTime;
   if (o.replications < 4 || o.replications > 400 || o.calibrationRuns < 2 || o.calibrationRuns > 400)
     return Status::kBadValue;
-  if (!(o.minGain >= 0 && o.minGain < 1) || !share(o.significance) || !share(o.welchLevel) ||
+  if (!(o.minGain >= 0 && o.minGain < 1) || !(o.agreement >= 0 && o.agreement <= 1) || !share(o.significance) || !share(o.welchLevel) ||
       !(o.falseAlarmsPerHour > 0 && o.falseAlarmsPerHour <= 100))
     return Status::kBadValue;
   return Status::kOk;

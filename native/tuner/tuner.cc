@@ -242,6 +242,14 @@ bool Tuner::begin(Nanos t, SweepInput* input) {
     input->bases.push_back(baseOf(w));
     input->work.push_back(workOf(w));
   }
+  input->running.clear();
+  for (const WindowWorkflow& w : window_.running()) {
+    if (w.ref.slot == kNoSlot) continue;
+    Underway u;
+    for (const WindowCall& c : w.calls) u.finished += c.finishedAt >= 0 ? 1 : 0;
+    u.elapsed = t - w.arrival;
+    input->running.push_back(u);
+  }
   input->factor.clear();
   input->up.clear();
   for (std::uint32_t m = 0; m < service_.instances(); ++m) {
