@@ -20,7 +20,7 @@ export interface AutoTuneOptions {
   periodMs?: number | undefined
   /** Replays of the window per candidate; default 16. */
   replications?: number | undefined
-  /** Least share of the P95 that a switch must save; default 0.02. */
+  /** Least share of the P95 that a switch must save; default 0.04. */
   minGain?: number | undefined
   /** Largest p of the paired one-sided t over the replications; default 0.005. */
   significance?: number | undefined
@@ -59,7 +59,7 @@ const NUMBERS = {
   latencyMs: { fallback: 1_000, low: 0, high: 86_400_000 },
   periodMs: { fallback: 0, low: 0, high: 1e12 },
   replications: { fallback: 16, low: 4, high: 400, whole: true },
-  minGain: { fallback: 0.02, low: 0, high: 0.99 },
+  minGain: { fallback: 0.04, low: 0, high: 0.99 },
   significance: { fallback: 0.005, low: 0, high: 0.5, open: true },
   agreement: { fallback: 0.8, low: 0, high: 1 },
   falseAlarmsPerHour: { fallback: 0.5, low: 0, high: 100, open: true },

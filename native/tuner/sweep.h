@@ -38,7 +38,7 @@ struct TunerOptions {
   Nanos latency = kSecond;  ///< from a trigger to its result, in virtual time
   Nanos period = 0;         ///< a sweep at least so often; 0 = only after triggers
   std::uint32_t replications = 16;
-  double minGain = 0.02;
+  double minGain = 0.04;
   double significance = 0.005;
   double agreement = 0.8;
   double falseAlarmsPerHour = 0.5;  ///< of each direction of each calibrated detector

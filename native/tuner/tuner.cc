@@ -118,7 +118,7 @@ void Tuner::served(Nanos t, const ServiceSample& sample) {
   std::deque<Nanos>& times = serviceTimes_[m];
   times.push_back(t);
   while (times.front() < t - options_.window) times.pop_front();
-  if (!options_.service || sample.leasedAt < since_) return;
+  if (!options_.service || sample.leasedAt < serviceSince_) return;
   PageHinkley& test = serviceTests_[m];
   test.add(sample.logRatio);
   const Nanos span = std::max(kSecond, std::min(options_.window, t - started_));
@@ -144,6 +144,10 @@ void Tuner::alarm(TunerEvent e) {
   reason_ = e.reason;
   followUps_ = {e.t + options_.window / 2, e.t + options_.window, e.t + 3 * options_.window};
   regime_ = e.t;
+  if (e.reason == TunerReason::kServiceUp || e.reason == TunerReason::kServiceDown) {
+    serviceSince_ = e.t;
+    for (PageHinkley& test : serviceTests_) test.reset();
+  }
   restart(e.t);
 }
 
@@ -152,7 +156,6 @@ void Tuner::restart(Nanos t) {
   ratio_.reset();
   arrivalTest_.reset();
   workTest_.reset();
-  for (PageHinkley& test : serviceTests_) test.reset();
   reference_.clear();
   recent_.clear();
   nextWelch_ = t + 2 * options_.window;

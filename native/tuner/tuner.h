@@ -12,13 +12,14 @@
 //            stationary hours (sweep.h).
 //   service  Page-Hinkley on ln(actual / predicted) service of calls, per instance, both directions. Nearly
 //            independent samples; the threshold is Siegmund's for the observed number of samples per hour,
-//            the rate shared by the instances. Calls leased before the last alarm do not count.
+//            the rate shared by the instances. It knows no load, so only its own
+//            alarms restart it; calls leased before them do not count.
 //   load     Page-Hinkley on the gaps between arrivals and on ln(time alone) of workflows, both directions:
 //            what changes before latencies do. Thresholds from draws (sweep.h). The sweep that follows an
 //            alarm on the gaps uses those since the change, where they are enough.
 // An alarm asks for a sweep at once, from the last window, and for three more half a window, one and three
-// windows later, from what happened since the alarm as soon as that is enough; it restarts every detector. In
-// a lasting regime a sweep reads up to four windows.
+// windows later, from what happened since the alarm as soon as that is enough; it restarts the other detectors. In a
+// lasting regime a sweep reads up to four windows.
 #pragma once
 
 #include <cstdint>
@@ -115,7 +116,8 @@ class Tuner {
   bool tuned_ = false;  ///< a sweep has been made
   Nanos now_ = 0;
   Nanos started_ = -1;  ///< of the first arrival
-  Nanos since_ = 0;     ///< the detectors began again
+  Nanos serviceSince_ = 0;
+  Nanos since_ = 0;     ///< the other detectors began again
   Nanos regime_ = 0;    ///< of the last alarm: what is older is of another regime
   Nanos lastSweep_ = 0;
   std::vector<Nanos> followUps_;  ///< ascending
