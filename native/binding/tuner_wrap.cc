@@ -81,6 +81,7 @@ void pack(const SweepInput& in, const std::vector<InstanceSpec>& specs,
   to->list(std::vector<unsigned char>(in.up.begin(), in.up.end()));
   to->value(in.current);
   to->value(in.number);
+  to->value(in.changed);
   to->value(in.calibrate);
   to->list(specs);
   to->list(latencies);
@@ -102,10 +103,10 @@ bool unpack(Unpacker from, SweepInput* in, std::vector<InstanceSpec>* specs,
     in->bodies.push_back(std::move(w));
   }
   std::vector<unsigned char> up;
-  if (!from.list(&in->bases) || !from.list(&in->work) || !from.list(&in->gaps) || !from.list(&in->running) || !from.list(&in->factor) ||
-      !from.list(&up) || !from.value(&in->current) || !from.value(&in->number) ||
-      !from.value(&in->calibrate) || !from.list(specs) || !from.list(latencies) ||
-      !from.over())
+  if (!from.list(&in->bases) || !from.list(&in->work) || !from.list(&in->gaps) || !from.list(&in->running) ||
+      !from.list(&in->factor) || !from.list(&up) || !from.value(&in->current) || !from.value(&in->number) ||
+      !from.value(&in->changed) || !from.value(&in->calibrate) || !from.list(specs) ||
+      !from.list(latencies) || !from.over())
     return false;
   in->up.assign(up.begin(), up.end());
   return in->bases.size() == bodies && in->work.size() == bodies && bodies > 0 && !in->gaps.empty() &&
@@ -143,7 +144,8 @@ bool bytesOf(const Napi::CallbackInfo& info, std::size_t i, const unsigned char*
 bool readNanos(Napi::Object from, const char* name, Nanos* out) {
   double ms = 0;
   if (!readNumber(from, name, &ms)) return false;
-  if (!(ms >= 0 && ms <= kLongestMs / 1e3)) return fail(from.Env(), std::string("`") + name + "` out of range");
+  if (!(ms >= 0 && ms <= kLongestMs / 1e3))
+    return fail(from.Env(), std::string("`") + name + "` out of range");
   *out = fromMs(ms);
   return true;
 }
@@ -177,7 +179,8 @@ void numbersOf(const SweepResult& r, double* out) {
 
 SweepResult resultOf(const double* n) {
   SweepResult r;
-  r.status = n[0] >= 0 && n[0] <= static_cast<double>(kLastStatus) ? static_cast<Status>(n[0]) : Status::kBadValue;
+  r.status =
+      n[0] >= 0 && n[0] <= static_cast<double>(kLastStatus) ? static_cast<Status>(n[0]) : Status::kBadValue;
   r.apply = n[1] != 0;
   r.value = n[2];
   r.best = n[3];
@@ -282,7 +285,8 @@ TunerWrap::TunerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<TunerWra
     fail(info.Env(), "Expected options, a cluster and the present value");
     return;
   }
-  if (!readTuner(info[0].As<Napi::Object>(), &options) || !readLatencies(info[1].As<Napi::Object>(), &latencies))
+  if (!readTuner(info[0].As<Napi::Object>(), &options) ||
+      !readLatencies(info[1].As<Napi::Object>(), &latencies))
     return;
   tuner_ = std::make_unique<Tuner>(options, std::move(latencies), info[2].As<Napi::Number>().DoubleValue());
 }
@@ -345,7 +349,8 @@ Napi::Value TunerWrap::arrived(const Napi::CallbackInfo& info) {
 
 Napi::Value TunerWrap::events(const Napi::CallbackInfo& info) {
   const double first = info[0].IsNumber() ? info[0].As<Napi::Number>().DoubleValue() : 0;
-  return tunerEvents(info.Env(), tuner_->events(), first > 0 && first < 1e9 ? static_cast<std::size_t>(first) : 0);
+  return tunerEvents(info.Env(), tuner_->events(),
+                     first > 0 && first < 1e9 ? static_cast<std::size_t>(first) : 0);
 }
 
 Napi::Value TunerWrap::nextWakeMs(const Napi::CallbackInfo& info) {

@@ -186,12 +186,12 @@ class Driver {
   bool news_ = false;     ///< the scheduler was told something since it last decided
   PairTruth pairs_;
   LinkNetwork links_;
-  Nanos planAt_ = kNever;  ///< when the plan in flight arrives
-  std::size_t scripted_ = 0;                             ///< steps done
+  Nanos planAt_ = kNever;                               ///< when the plan in flight arrives
+  std::size_t scripted_ = 0;                            ///< steps done
   std::vector<std::unique_ptr<LatencyModel>> retimed_;  ///< engines keep pointers to them
   std::vector<const LatencyModel*> retime_;             ///< by instance: what its engine takes next, or null
   std::int64_t lostPrefilled_ = 0;
-  EventLog shown_;            ///< where the run has an observer and no log
+  EventLog shown_;             ///< where the run has an observer and no log
   std::size_t shownUpTo_ = 0;  ///< records that the observer has seen
   std::vector<SetParameter> toSet_;
   PlanTimes planTimes_;

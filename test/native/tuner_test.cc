@@ -75,7 +75,8 @@ std::unique_ptr<Workload> diamonds(std::uint64_t seed, double rate, double secon
 
 LatencyModel latency(double slower) {
   LatencyModel model;
-  REQUIRE(ok(LatencyModel::constants({0, 0.05 * slower, 20 * slower, 0.3 * slower, 0.0001 * slower}, &model)));
+  REQUIRE(
+      ok(LatencyModel::constants({0, 0.05 * slower, 20 * slower, 0.3 * slower, 0.0001 * slower}, &model)));
   return model;
 }
 
@@ -94,7 +95,8 @@ ClusterSpec clusterOf(std::initializer_list<int> kinds, EngineMode mode = Engine
   return cluster;
 }
 
-RunOptions policy(const Workload& w, const char* order = "urgency", const char* placement = "workload-balanced") {
+RunOptions policy(const Workload& w, const char* order = "urgency",
+                  const char* placement = "workload-balanced") {
   RunOptions run;
   REQUIRE(makeOrder(order, &run.order));
   REQUIRE(makePlacement(placement, &run.placement));
@@ -180,8 +182,8 @@ TEST_SUITE("tuner") {
           std::vector<bool> found(seen.calls.size());
           for (const WindowCall& c : seen.calls) {  // in order of reveal
             std::size_t at = 0;
-            while (at < found.size() &&
-                   (found[at] || w->prompt[first + at] != c.promptTokens || w->output[first + at] != c.outputTokens))
+            while (at < found.size() && (found[at] || w->prompt[first + at] != c.promptTokens ||
+                                         w->output[first + at] != c.outputTokens))
               ++at;
             REQUIRE(at < found.size());
             found[at] = true;
@@ -341,8 +343,9 @@ TEST_SUITE("tuner") {
     }
     const double hours = windows / 36;
     const double expected = o.falseAlarmsPerHour * hours;
-    for (const TunerReason reason : {TunerReason::kRatioUp, TunerReason::kRatioDown, TunerReason::kServiceUp,
-                                     TunerReason::kServiceDown, TunerReason::kRateUp, TunerReason::kRateDown}) {
+    for (const TunerReason reason :
+         {TunerReason::kRatioUp, TunerReason::kRatioDown, TunerReason::kServiceUp, TunerReason::kServiceDown,
+          TunerReason::kRateUp, TunerReason::kRateDown}) {
       CAPTURE(static_cast<int>(reason));
       CHECK(alarms[static_cast<int>(reason)] <= most(expected));
     }
@@ -475,7 +478,8 @@ TEST_SUITE("tuner") {
       run.script.clear();
       outputs.latencyMs = first.data();
       REQUIRE(ok(simulate(w->trace, cluster, run, outputs, &a)));
-      for (std::size_t i = 0; i < first.size(); ++i) CHECK(first[i] == doctest::Approx(second[i]).epsilon(1e-6));
+      for (std::size_t i = 0; i < first.size(); ++i)
+        CHECK(first[i] == doctest::Approx(second[i]).epsilon(1e-6));
     }
   }
 
