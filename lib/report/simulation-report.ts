@@ -1,4 +1,5 @@
 import type { SimulationResult } from '../simulator/result.ts'
+import type { TuningEvent } from '../tuning/auto-events.ts'
 import type { Tuning } from '../tuning/auto-simulate.ts'
 import { policyLine, traceName } from './sweep-report.ts'
 import { table } from './table.ts'
@@ -58,9 +59,7 @@ function tuningTable({ parameter, events, runs, best, regret }: Tuning): string 
     e.kind,
     e.reason,
     e.kind === 'applied' ? `${significant(e.from)} → ${significant(e.to)}` : significant(e.from),
-    e.kind === 'trigger'
-      ? `${significant(e.statistic)} > ${significant(e.threshold)}`
-      : `gain ${percent(e.gain)}, p ${significant(e.p)}`,
+    evidence(e),
   ])
   const sign = regret < 0 ? 'below' : 'above'
   return [
@@ -68,6 +67,13 @@ function tuningTable({ parameter, events, runs, best, regret }: Tuning): string 
     table(['t', 'what', 'why', parameter, 'evidence'], rows),
     `P95 ${percent(Math.abs(regret))} ${sign} that of the best fixed ${parameter} in hindsight, ${significant(best.value)} (${duration(best.p95Ms)})`,
   ].join('\n')
+}
+
+function evidence({ kind, reason, statistic, threshold, gain, p }: TuningEvent): string {
+  if (kind !== 'trigger') return `gain ${percent(gain)}, p ${significant(p)}`
+  if (reason === 'instance') return ''
+  if (reason === 'welch') return `t ${significant(statistic)}, p ${significant(p)}`
+  return `${significant(statistic)} > ${significant(threshold)}`
 }
 
 function mixTable(result: SimulationResult): string {

@@ -58,9 +58,11 @@ export function attachTuner(core: Core, { parameter, native: options }: CheckedA
   core.onLog = (records) => {
     if (records.length > 0) tuner.feed(records)
     const now = nowNs(core)
-    if (core.closing || !tuner.due(now)) return
-    const window = tuner.begin(now)
+    const due = !core.closing && tuner.due(now)
+    // Alarms are told at once, also while a sweep runs.
     tell()
+    if (!due) return
+    const window = tuner.begin(now)
     if (window !== undefined) void sweep(window)
   }
 }
