@@ -157,8 +157,8 @@ against the best fixed α of each phase, which no fixed α is throughout.
 
 ${insideTable}
 
-\`laxity\` (ratio × eftxp, with migration) is another policy, not another α: it needs no tuning, and is far ahead where the
-cluster is loaded. Tuning α is for those who run HexGen-Flow's policy; any other parameter is tuned the same way.
+\`laxity\` (ratio × eftxp, with migration) is another policy, not another α, and needs no tuning: where its regret is negative, no α
+of HexGen-Flow's policy reaches it. Tuning α is for those who run that policy; any other parameter is tuned the same way.
 
 ### What the tuner did in the first run
 
@@ -175,8 +175,9 @@ all instances. A switch here is needless by definition.
 
 ${stationaryTable}
 
-Welch's test alone, at its level of 5 %: one window in which nothing had changed was called worse in ${welch.join(', ')} (alarms
-per test). Latencies of neighbouring workflows share a queue, so they are not independent samples, and its level means little:
-it may trigger sweeps, which cost little, but decides nothing.
+Welch's test alone, level 5 %: the share of its tests that called a window worse though nothing had changed was
+${welch.join(', ')}. Beside the other detectors, whose alarms give it a new reference each time, it gives the alarms
+of the table, far more than any calibrated one. Latencies of neighbouring workflows share a queue, so they are not independent
+samples and its level is no guarantee: it triggers sweeps, which cost little, and decides nothing.
 `
 }

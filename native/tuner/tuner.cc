@@ -147,8 +147,7 @@ void Tuner::alarm(TunerEvent e) {
   followUps_ = {e.t + options_.window / 2, e.t + options_.window, e.t + 3 * options_.window};
   regime_ = e.t;
   const bool sure = e.reason == TunerReason::kInstance || e.reason == TunerReason::kServiceUp ||
-                    e.reason == TunerReason::kServiceDown || e.reason == TunerReason::kRateUp ||
-                    e.reason == TunerReason::kRateDown;
+                    e.reason == TunerReason::kServiceDown;
   changed_ = sure || (changed_ && pending);
   if (e.reason == TunerReason::kServiceUp || e.reason == TunerReason::kServiceDown) {
     serviceSince_ = e.t;

@@ -397,6 +397,15 @@ TEST_SUITE("tuner") {
     CHECK_FALSE(sweepWindow(input, cluster, run, o).apply);
     input.current = 0;
     o.minGain = a.gain + 1e-9;
+    input.changed = false;
+    CHECK_FALSE(sweepWindow(input, cluster, run, o).apply);
+    o.minGain = a.gain;
+    CHECK(sweepWindow(input, cluster, run, o).apply);
+    // Half of it is enough where the regime is known to be new.
+    input.changed = true;
+    o.minGain = 1.9 * a.gain;
+    CHECK(sweepWindow(input, cluster, run, o).apply);
+    o.minGain = 2.1 * a.gain;
     CHECK_FALSE(sweepWindow(input, cluster, run, o).apply);
   }
 
