@@ -36,6 +36,7 @@ export type {
   PairOptions,
   Planning,
   RateStep,
+  ScriptStep,
   SloBase,
 } from './native.ts'
 export { type Clock, ManualClock, systemClock } from './scheduler/clock.ts'
@@ -84,6 +85,9 @@ export { type ReadTraceOptions, readTrace, type TraceFormat } from './traces/rea
 export type { TemplateEntry, TraceTable } from './traces/table.ts'
 export { generateWorkload, type WorkloadName, type WorkloadOptions } from './traces/workload.ts'
 export { writeTrace } from './traces/write.ts'
+export type { TuningEvent, TuningReason } from './tuning/auto-events.ts'
+export type { AutoTuneOptions, Detector } from './tuning/auto-options.ts'
+export type { Tuning } from './tuning/auto-simulate.ts'
 export type { Eliminated } from './tuning/halving.ts'
 export type { Objective } from './tuning/objective.ts'
 export { type Search, type SweepOptions, type SweepPoint, type SweepResult, sweep } from './tuning/sweep.ts'

@@ -16,6 +16,7 @@ export interface NativeAddon {
   readonly pairPlacements: readonly string[]
   /** Parameter names a run accepts (`alpha`, `beta`, …). */
   readonly parameters: readonly string[]
+  readonly parameterDefaults: Float64Array
   /** One sentence per status value, indexed by status. */
   readonly statusReasons: readonly string[]
 
@@ -28,6 +29,19 @@ export interface NativeAddon {
     out?: Uint8Array,
   ) => NativeScheduler
   readonly eventLayout: EventLayout
+  /** The auto-tuner: fed with the scheduler's log. `cluster`: the latency models known at the start. */
+  Tuner: new (
+    options: NativeTunerOptions,
+    cluster: Pick<NativeCluster, 'latencies'>,
+    current: number,
+  ) => NativeTuner
+  /** What a window that `begin` gave says; for any thread. The numbers go to `arrived`. */
+  sweepWindow(
+    window: Uint8Array,
+    cluster: Pick<NativeCluster, 'latencies' | 'templates'>,
+    run: NativePolicy,
+    options: NativeTunerOptions,
+  ): Float64Array
 
   /** One latency model of any kind, by columns: what the simulator uses. */
   Latency: new (model: {
@@ -351,7 +365,54 @@ export interface NativeError {
   seed: number
 }
 
+/** `TunerOptions` of native/tuner/sweep.h. */
+export interface NativeTunerOptions {
+  parameter: number
+  /** Ascending. */
+  values: Float64Array
+  windowMs: number
+  latencyMs: number
+  periodMs: number
+  replications: number
+  minGain: number
+  significance: number
+  agreement: number
+  falseAlarmsPerHour: number
+  calibrationRuns: number
+  welchLevel: number
+  welch: boolean
+  ratio: boolean
+  service: boolean
+  load: boolean
+  seed: number
+}
+
+/** Times in ns. */
+export interface NativeTuner {
+  feed(records: Uint8Array): void
+  due(ns: number): boolean
+  /** The recorded window; undefined where it holds too little. */
+  begin(ns: number): Uint8Array | undefined
+  arrived(ns: number, result: Float64Array): void
+  /** From that event on; columns as in lib/tuning/auto-events.ts. */
+  events(first: number): Float64Array
+  /** -1 = nothing to wait for. */
+  readonly nextWakeMs: number
+}
+
+/** `ScriptStep` of native/simulator/simulation.h. */
+export interface ScriptStep {
+  atMs: number
+  /** Position in the cluster. */
+  instance: number
+  /** `down`: lost with its KV; `speed`: its times are multiplied by `factor` from now on, unknown to the scheduler. */
+  kind: 'up' | 'drain' | 'down' | 'speed'
+  factor?: number
+}
+
 export interface NativeRun extends NativePolicy {
+  autoTune?: NativeTunerOptions
+  script?: readonly ScriptStep[]
   arrivals: Arrivals
   /** Workflows per second; ignored for `trace`. */
   rate: number
@@ -453,6 +514,11 @@ export interface NativeResult {
   cacheLoadedTokens: number
   /** Thread CPU time of the run. */
   cpuMs: number
+  /** With `autoTune`: see lib/tuning/auto-events.ts; simulations that its sweeps made. */
+  tunerEvents?: Float64Array
+  tunerRuns?: number
+  /** Leases that were lost with their instance. */
+  lostLeases?: number
   /** Where a placement function ended the run. */
   placementFailure?: PlacementFailure | null
 }

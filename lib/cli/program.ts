@@ -76,6 +76,9 @@ export function createProgram(context: Context): Command {
     .option('--per-call', 'with --json: what happened to every call, for `laxity report`')
     .option('--report <file>', REPORT_HELP)
     .option('--log <file>', 'write the event log, for `laxity replay`')
+    .option('--auto-tune', 'tune alpha while the run goes on, in virtual time')
+    .option('--tune-parameter <name>', 'tune this parameter instead, e.g. gamma')
+    .option('--tune-values <grid>', 'its candidates: from:to:step, or a list (for alpha: 0:1:0.1)')
     .addHelpText(
       'after',
       examples([
@@ -86,6 +89,7 @@ export function createProgram(context: Context): Command {
         'simulate chess:3 --tenants relaxed=2,strict=1',
         'simulate chess:3 --policy laxity --json --per-call > result.json',
         'simulate conversation_trace.jsonl.gz --format mooncake-chains',
+        'simulate chess:1:2000 --rate 0.6 --rate-step 1000000:600000:1.8 --auto-tune',
         'simulate agents:50 --context full --prefix-cache 500000',
       ]),
     )

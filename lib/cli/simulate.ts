@@ -1,5 +1,6 @@
 import { describe, LaxityError } from '../errors.ts'
 import { perCallDocument } from '../report/result/per-call.ts'
+import type { SimulateOptions } from '../simulator/options.ts'
 import type { SimulationResult } from '../simulator/result.ts'
 import { simulate } from '../simulator/simulate.ts'
 import type { Context } from './context.ts'
@@ -15,6 +16,9 @@ export interface SimulateFlags extends Flags {
   log?: string
   perCall?: boolean
   report?: string
+  autoTune?: boolean
+  tuneParameter?: string
+  tuneValues?: string
 }
 
 export async function simulateCommand(
@@ -46,6 +50,7 @@ export async function simulateCommand(
       perCall: flags.mix === true || flags.perCall === true || flags.report !== undefined,
       log: flags.log !== undefined,
       timePlans: flags.timePlans,
+      autoTune: autoTuneOf(flags),
     })
   } finally {
     bar.stop()
@@ -62,13 +67,19 @@ export async function simulateCommand(
   )
 }
 
+/** `--tune-parameter` and `--tune-values` say what, `--auto-tune` alone tunes alpha. */
+function autoTuneOf({ autoTune, tuneParameter, tuneValues }: SimulateFlags): SimulateOptions['autoTune'] {
+  if (tuneParameter === undefined && tuneValues === undefined) return autoTune === true ? true : undefined
+  return { parameter: tuneParameter, values: tuneValues }
+}
+
 /** The document of `simulate --json`; in JSON numbers that are not finite become null. */
 export function simulateDocument(
   result: SimulationResult,
   flags: Pick<SimulateFlags, 'perWorkflow' | 'mix' | 'perCall'>,
 ): object {
   const { policy, knowledge, feedback, arrivals, trace, cluster, metrics, counts, timing } = result
-  const { cache, error, pairs, remaining } = result
+  const { cache, error, pairs, remaining, tuning } = result
   return {
     command: 'simulate',
     policy,
@@ -85,6 +96,7 @@ export function simulateDocument(
     ...(pairs && { pairs }),
     ...(error !== undefined && { error }),
     ...(remaining !== null && { remaining }),
+    ...(tuning && { tuning }),
     ...(flags.perWorkflow && { perWorkflow: [...result.workflows()] }),
     ...(flags.mix && { mix: result.stageMix() }),
     timing,

@@ -1,4 +1,6 @@
 import type { PlanUse, SimulationResult } from '../simulator/result.ts'
+import type { TuningEvent } from '../tuning/auto-events.ts'
+import type { Tuning } from '../tuning/auto-simulate.ts'
 import { policyLine, traceName } from './sweep-report.ts'
 import { table } from './table.ts'
 import { tenantTable } from './tenant-table.ts'
@@ -11,6 +13,7 @@ export function simulationReport(
 ): string {
   const parts = [heading(result), metricTable(result)]
   if (result.fairness !== undefined) parts.push(tenantTable(result.tenants, result.fairness))
+  if (result.tuning !== undefined) parts.push(tuningTable(result.tuning))
   if (show.mix) parts.push(mixTable(result))
   if (show.perWorkflow) parts.push(workflowTable(result))
   parts.push(`Simulated in ${duration(result.timing.cpuMs)}.`)
@@ -60,6 +63,29 @@ function planRows({ planning, latencyMs, plans, plannedCalls, planUs }: PlanUse)
   rows.push(['plan, mean', duration(planUs.mean / 1000)])
   rows.push(['plan, P99', duration(planUs.p99 / 1000)])
   return rows
+}
+
+function tuningTable({ parameter, events, runs, best, regret }: Tuning): string {
+  const rows = events.map((e) => [
+    duration(e.atMs),
+    e.kind,
+    e.reason,
+    e.kind === 'applied' ? `${significant(e.from)} → ${significant(e.to)}` : significant(e.from),
+    evidence(e),
+  ])
+  const sign = regret < 0 ? 'below' : 'above'
+  return [
+    `Auto-tuner: ${count(runs)} simulations in ${count(events.filter(({ kind }) => kind !== 'trigger').length)} sweeps`,
+    table(['t', 'what', 'why', parameter, 'evidence'], rows),
+    `P95 ${percent(Math.abs(regret))} ${sign} that of the best fixed ${parameter} in hindsight, ${significant(best.value)} (${duration(best.p95Ms)})`,
+  ].join('\n')
+}
+
+function evidence({ kind, reason, statistic, threshold, gain, p }: TuningEvent): string {
+  if (kind !== 'trigger') return `gain ${percent(gain)}, p ${significant(p)}`
+  if (reason === 'instance') return ''
+  if (reason === 'welch') return `t ${significant(statistic)}, p ${significant(p)}`
+  return `${significant(statistic)} > ${significant(threshold)}`
 }
 
 function mixTable(result: SimulationResult): string {

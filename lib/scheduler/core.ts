@@ -84,6 +84,8 @@ export class Core extends EventEmitter {
   #onDrain: (() => void) | undefined
   #nextWake = -1
   journal: Journal | undefined
+  /** Gets the log of every drain, where the options ask for one who listens. */
+  onLog: ((records: Uint8Array) => void) | undefined
   #adminRefusal = 0
   policyName: string
 
@@ -111,7 +113,7 @@ export class Core extends EventEmitter {
     this.attempts = new Attempts(this)
     this.watch = new Watch(this)
     this.#timer = new WakeTimer(clock, () => this.#wake())
-    if (this.options.log !== undefined) this.native.setLogging(true)
+    if (this.options.log !== undefined || this.options.autoTune !== undefined) this.native.setLogging(true)
     for (const { index, learned: on, constants } of learned)
       if (on) this.writer.setLatency(0, index, true, constants)
     for (const { slot, spec } of instances.list) {
@@ -231,12 +233,19 @@ export class Core extends EventEmitter {
     if (this.attempts.unsettled) this.attempts.settle()
     if (freed > 0) this.#release()
     this.#draining = false
-    if (this.journal !== undefined) this.journal.append(this.native.takeLog(), this)
+    if (this.journal !== undefined || this.onLog !== undefined) this.publishLog()
     if (this.watch.breakers) this.watch.reportBreakers()
     this.arm()
     if (this.active === 0 && this.#idle.length > 0) for (const done of this.#idle.splice(0)) done()
     // Events written while decisions were handed out belong to the same instant.
     if (this.writer.pending > 0) this.#drain()
+  }
+
+  /** What was logged since the last call goes to the journal and to whoever listens. */
+  publishLog(): void {
+    const records = this.native.takeLog()
+    this.journal?.append(records, this)
+    this.onLog?.(records)
   }
 
   #dispatch(made: number): void {

@@ -4,6 +4,7 @@ import { hint } from '../report/near.ts'
 import { Problems } from '../report/problems.ts'
 import { defaultBinding, PAIR_POLICY_PRESETS, POLICY_PRESETS, type Policy } from '../simulator/policies.ts'
 import type { TemplateEntry } from '../traces/table.ts'
+import { type AutoTuneOptions, type CheckedAutoTune, checkAutoTune } from '../tuning/auto-options.ts'
 import { type Clock, systemClock } from './clock.ts'
 import { isPaired, type LiveCluster, type LiveInstance } from './instances.ts'
 import { type LivePairs, readPairs } from './read-pairs.ts'
@@ -67,6 +68,11 @@ export interface SchedulerOptions {
   /** Watch for leases that are garbage collected unclosed (FinalizationRegistry): they are cancelled, with a warning. */
   detectLeaks?: boolean | undefined
   clock?: Clock | undefined
+  /**
+   * Tunes a parameter while serving, `true`: alpha. What happened lately is replayed on another thread; a better value comes
+   * into force like one from `setParameters`, and event `tuned` says why.
+   */
+  autoTune?: AutoTuneOptions | boolean | undefined
 }
 
 export interface CheckedOptions {
@@ -86,6 +92,7 @@ export interface CheckedOptions {
   durable: boolean
   detectLeaks: boolean
   clock: Clock
+  autoTune: CheckedAutoTune | undefined
 }
 
 /** What a live scheduler has on unless told otherwise (live-scheduling 5, 6, 7). */
@@ -126,6 +133,7 @@ const KEYS = [
   'durable',
   'detectLeaks',
   'clock',
+  'autoTune',
 ] as const satisfies readonly (keyof SchedulerOptions)[]
 const LONGEST_MS = 1e12
 
@@ -210,6 +218,7 @@ export function checkOptions(options: unknown): CheckedOptions {
     durable,
     detectLeaks: flag('detectLeaks'),
     clock: clock as Clock,
+    autoTune: checkAutoTune(options.autoTune, native.parameters, problems),
   }
   problems.throwIfAny()
   return checked

@@ -1,6 +1,8 @@
 import { describe, expected, LaxityError } from '../errors.ts'
 import { type NativeRun, native } from '../native.ts'
 import { Problems } from '../report/problems.ts'
+import type { TuningEvent } from '../tuning/auto-events.ts'
+import { attachTuner } from '../tuning/auto-live.ts'
 import type { CallRecord } from './call.ts'
 import { Core } from './core.ts'
 import type { LiveInstance } from './instances.ts'
@@ -19,6 +21,8 @@ export interface SchedulerEvents {
   breaker: { instance: string; from: string; to: string }
   lost: { call: string; workflow: string; instance: string | undefined }
   leak: { call: string; workflow: string; site: string | undefined }
+  /** With `autoTune`: a detector's alarm, or what a sweep said. */
+  tuned: TuningEvent
   warning: LaxityError
 }
 
@@ -52,9 +56,11 @@ export class Scheduler {
   /** @throws LaxityError ERR_LAXITY_OPTION, _FIELD, _EMPTY, _DUPLICATE, _LIMIT (every problem at once); _FILE for the log. */
   constructor(options: SchedulerOptions) {
     this.#core = new Core(options)
-    const { log, durable } = this.#core.options
+    const { log, durable, autoTune } = this.#core.options
+    if (autoTune !== undefined) attachTuner(this.#core, autoTune)
     // `restore` continues a log that is there.
     if (log !== undefined && !restoring.has(options)) this.#record(log, durable)
+    else if (this.#core.onLog !== undefined && log === undefined) this.#core.publishLog()
   }
 
   /**
@@ -73,7 +79,7 @@ export class Scheduler {
       throw new LaxityError('ERR_LAXITY_OPTION', 'Expected a `log`, and a `leaseTtlMs` above 0', 'options')
     const leases = await restoreInto(core, log)
     core.journal = new Journal(log, undefined, durable, (error) => core.emit('warning', error))
-    core.journal.append(core.native.takeLog(), core)
+    core.publishLog()
     for (const call of leases) scheduler.#detached.add(call)
     return scheduler
   }
@@ -112,7 +118,7 @@ export class Scheduler {
   #record(path: string, durable: boolean): void {
     const core = this.#core
     core.journal = new Journal(path, liveHeader(core), durable, (error) => core.emit('warning', error))
-    core.journal.append(core.native.takeLog(), core)
+    core.publishLog()
   }
 
   /** A workflow: opened, or the one that is open under this id. */
@@ -362,7 +368,7 @@ export class Scheduler {
     return schedulerMetrics(this.#core, this.snapshot())
   }
 
-  /** `breaker`, `lost`, `leak`, `warning`. */
+  /** `breaker`, `lost`, `leak`, `tuned`, `warning`. */
   on<E extends keyof SchedulerEvents>(event: E, listener: (value: SchedulerEvents[E]) => void): this {
     this.#core.on(event, listener)
     return this

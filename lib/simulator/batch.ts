@@ -40,6 +40,8 @@ export interface BatchResult {
   /** Threads used; 0 = the caller's. */
   workers: number
   log: Uint8Array | undefined
+  /** What an auto-tuner did in a batch of one run. */
+  tuner: ChunkResult['tuner']
   /** Attainment of a run at scale number `scale`. */
   attainment(run: number, scale: number): number
   value(run: number, column: Column): number
@@ -81,13 +83,14 @@ export async function runBatch(prepared: Prepared, options: BatchOptions): Promi
 
   if (signal?.aborted) throw abortedError(signal)
   const report = reporter(chunk, trace.workflows, options.onProgress)
-  const log =
+  const last =
     workers === 0
       ? await inline(prepared, chunk, signal, report, fail)
       : await onPool(chunk, workers, options.threads, runMs, signal, report, fail)
   return {
     workers: Math.min(workers, runs),
-    log,
+    log: last?.log,
+    tuner: last?.tuner,
     attainment: (run, scale) => chunk.attainment[run * scales.length + scale]!,
     value: (run, column) => chunk.rows[run * width + COLUMNS.indexOf(column)]!,
     tenants: (run) => {
@@ -106,9 +109,9 @@ async function inline(
   signal: AbortSignal | undefined,
   report: Report,
   fail: (answer: ChunkResult) => Error,
-): Promise<Uint8Array | undefined> {
+): Promise<ChunkResult | undefined> {
   const cache: Cache = {}
-  let log: Uint8Array | undefined
+  let last: ChunkResult | undefined
   let turn = performance.now()
   // Only a placement function can abort while a run has this thread.
   const stop = () => Atomics.store(chunk.control, 0, 1)
@@ -117,7 +120,7 @@ async function inline(
     for (const variant of chunk.variants) {
       const answer = runVariant(native, cache, chunk, variant)
       if (answer.status !== 0) throw fail(answer)
-      log = answer.log
+      last = answer
       const now = performance.now()
       if (now - turn < CHUNK_MS) continue
       await new Promise((resolve) => setImmediate(resolve))
@@ -128,7 +131,7 @@ async function inline(
   } finally {
     signal?.removeEventListener('abort', stop)
   }
-  return log
+  return last
 }
 
 async function onPool(
@@ -139,7 +142,7 @@ async function onPool(
   signal: AbortSignal | undefined,
   report: Report,
   fail: (answer: ChunkResult) => Error,
-): Promise<Uint8Array | undefined> {
+): Promise<ChunkResult | undefined> {
   const parts = split(whole.variants, workers, runMs)
   const controls = parts.map(() => sharedInts(2))
   const pool = await leasePool(threads ?? Math.min(workers, parts.length))
@@ -153,13 +156,13 @@ async function onPool(
   const work = parts.map(async (variants, index) => {
     const answer = await pool.run({ ...whole, variants, control: controls[index]! })
     if (answer.status !== 0) throw fail(answer)
-    return answer.log
+    return answer
   })
   let done = false
   try {
-    const logs = await Promise.race([Promise.all(work), pool.failed])
+    const answers = await Promise.race([Promise.all(work), pool.failed])
     done = true
-    return logs[0]
+    return answers[0]
   } finally {
     clearInterval(timer)
     signal?.removeEventListener('abort', stop)

@@ -61,6 +61,8 @@ export interface ChunkResult {
   message?: string
   badRow?: { status: number; workflow: number; call: number }
   log?: Uint8Array
+  /** With `autoTune`: of a batch of one run. */
+  tuner?: { events: Float64Array; runs: number }
   /** Why a placement function ended the run. */
   placementFailure?: PlacementFailure | null
 }
@@ -172,6 +174,8 @@ function tryVariant(native: NativeAddon, cache: Cache, chunk: Chunk, variant: Va
     result = simulator.run(run, outputs)
   }
   answer.status = result.status
+  if (result.tunerEvents !== undefined)
+    answer.tuner = { events: result.tunerEvents, runs: result.tunerRuns ?? 0 }
   if (result.placementFailure !== undefined) answer.placementFailure = result.placementFailure
   for (const [column, name] of COLUMNS.entries())
     rows[row * COLUMNS.length + column] = result[name] ?? Number.NaN

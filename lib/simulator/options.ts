@@ -8,10 +8,12 @@ import type {
   PairOptions,
   Planning,
   RateStep,
+  ScriptStep,
   SloBase,
 } from '../native.ts'
 import type { PlacementFunction } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
+import type { AutoTuneOptions } from '../tuning/auto-options.ts'
 import type { Policy } from './policies.ts'
 import type { PredictionErrorOptions } from './prediction-error.ts'
 import type { TenantOptions, TenantSplit } from './read-tenants.ts'
@@ -174,6 +176,13 @@ export interface SimulateOptions extends RunOptions {
   log?: boolean | undefined
   /** Measure the thread CPU time of plans; default false. No other number depends on it. */
   timePlans?: boolean | undefined
+  /** Tunes a parameter while the run goes on, in virtual time; `true`: alpha, with the defaults. Unified clusters. */
+  autoTune?: AutoTuneOptions | boolean | undefined
+  /**
+   * What happens to the cluster, by ascending `atMs`: instances that are lost, drained or return, and engines that change
+   * their speed. Unified clusters without prefix caches.
+   */
+  script?: readonly ScriptStep[] | undefined
 }
 
 const RUN_KEYS = [
@@ -232,7 +241,15 @@ const RUN_KEYS = [
 
 export const SIMULATE_KEYS: readonly string[] = [
   ...RUN_KEYS,
-  ...(['alpha', 'replication', 'perCall', 'log', 'timePlans'] satisfies (keyof SimulateOptions)[]),
+  ...([
+    'alpha',
+    'replication',
+    'perCall',
+    'log',
+    'timePlans',
+    'autoTune',
+    'script',
+  ] satisfies (keyof SimulateOptions)[]),
 ]
 
 export { RUN_KEYS }

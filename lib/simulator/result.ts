@@ -2,6 +2,7 @@ import type { ResolvedCluster } from '../cluster/resolve.ts'
 import { expected, LaxityError } from '../errors.ts'
 import type { Arrivals, Feedback, Knowledge, NativeCluster, NativeRun, Planning } from '../native.ts'
 import { callId, type TraceTable, workflowId } from '../traces/table.ts'
+import type { Tuning } from '../tuning/auto-simulate.ts'
 import type { Policy } from './policies.ts'
 import type { ArrivalShape } from './read-arrivals.ts'
 import type { RunSetup } from './setup.ts'
@@ -156,6 +157,8 @@ export interface SimulationData {
   error: string | undefined
   /** What is declared of the time after a call: `exact`, or sigma of its error; null without. */
   remaining: string | null
+  /** With `autoTune`. */
+  tuning: Tuning | undefined
   /** [workflows] */
   latencyMs: Float64Array
   /** [workflows] */
@@ -192,6 +195,8 @@ export class SimulationResult {
   readonly error: string | undefined
   /** What is declared of the time after a call: `exact`, or sigma of its error; null without. */
   readonly remaining: string | null
+  /** What the auto-tuner did, and its regret; undefined without. */
+  readonly tuning: Tuning | undefined
   readonly latencyMs: Float64Array
   readonly baseMs: Float64Array
   readonly arrivalMs: Float64Array
@@ -223,6 +228,7 @@ export class SimulationResult {
     this.pairs = data.pairs
     this.error = data.error
     this.remaining = data.remaining
+    this.tuning = data.tuning
     this.latencyMs = data.latencyMs
     this.baseMs = data.baseMs
     this.arrivalMs = data.arrivalMs

@@ -2,6 +2,9 @@ import { LaxityError } from '../errors.ts'
 import type { NativeAddon, NativeOutputs } from '../native.ts'
 import { placementName } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
+import { checkAutoTune } from '../tuning/auto-options.ts'
+import { readScript } from '../tuning/auto-script.ts'
+import { hindsight } from '../tuning/auto-simulate.ts'
 import { runBatch } from './batch.ts'
 import type { Column } from './chunk.ts'
 import { SIMULATE_KEYS, type SimulateOptions } from './options.ts'
@@ -41,7 +44,11 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
   const replication = reader.whole('replication', 0, 0, 2 ** 31)
   const perCall = reader.boolean('perCall')
   const record = reader.boolean('log')
+  const autoTune = checkAutoTune(reader.raw('autoTune'), native.parameters, reader.problems)
+  const script = readScript(reader)
   const prepared = await prepare(native, reader, checked)
+  if (autoTune !== undefined) prepared.run.autoTune = autoTune.native
+  if (script !== undefined) prepared.run.script = script
 
   const { trace, run } = prepared
   const columns = {
@@ -64,6 +71,8 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
     record,
   })
 
+  const tuning =
+    autoTune && (await hindsight(prepared, autoTune, batch, { alpha, replication, workers, signal }))
   const value = (name: Parameters<typeof batch.value>[1]) => batch.value(0, name)
   return new SimulationResult({
     trace,
@@ -110,6 +119,7 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
       : undefined,
     error: checked.error?.text,
     remaining: remainingText(checked.planning.remaining),
+    tuning,
     ...columns,
     perCall: callColumns,
     log: batch.log,

@@ -10,6 +10,7 @@
 #include "binding/scheduler_wrap.h"
 #include "binding/simulator_wrap.h"
 #include "binding/trace_wrap.h"
+#include "binding/tuner_wrap.h"
 #include "binding/workload_wrap.h"
 #include "order/registry.h"
 #include "placement/pair_registry.h"
@@ -72,11 +73,16 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("placements", nameList(env, placementNames()));
   exports.Set("pairPlacements", nameList(env, pairPlacementNames()));
   exports.Set("parameters", nameList(env, parameters));
+  Napi::Float64Array defaults = Napi::Float64Array::New(env, kParameters.size());
+  for (std::size_t i = 0; i < kParameters.size(); ++i) defaults[i] = kParameters[i].byDefault;
+  exports.Set("parameterDefaults", defaults);
   exports.Set("statusReasons", nameList(env, reasons));
   exports.Set("eventLayout", eventLayout(env));
   exports.Set("Trace", TraceWrap::define(env));
   exports.Set("Simulator", SimulatorWrap::define(env));
   exports.Set("Scheduler", SchedulerWrap::define(env));
+  exports.Set("Tuner", TunerWrap::define(env));
+  exports.Set("sweepWindow", Napi::Function::New<sweepWindowOf>(env, "sweepWindow"));
   exports.Set("Latency", LatencyWrap::define(env));
   exports.Set("Roofline", RooflineWrap::define(env));
   exports.Set("hardware", hardware(env));

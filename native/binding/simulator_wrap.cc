@@ -5,7 +5,9 @@
 
 #include "binding/convert.h"
 #include "binding/trace_wrap.h"
+#include "binding/tuner_wrap.h"
 #include "simulator/tenants.h"
+#include "tuner/run_tuner.h"
 
 namespace laxity::binding {
 namespace {
@@ -143,7 +145,7 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out, Plac
   out->stageTemplate = static_cast<std::uint16_t>(stageTemplate);
   out->laws = from.Get("laws").ToBoolean();
   if (!from.Get("deadlines").IsUndefined()) out->deadlines = from.Get("deadlines").ToBoolean();
-  return true;
+  return readScript(from, &out->script);
 }
 
 Napi::Object resultObject(Napi::Env env, Status status, const RunResult& r, std::uint32_t workflows,
@@ -259,6 +261,22 @@ Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* lo
     return env.Undefined();
   }
   outputs.log = log;
+  std::unique_ptr<RunTuner> tuner;
+  if (const Napi::Value tune = info[0].As<Napi::Object>().Get("autoTune"); tune.IsObject()) {
+    TunerOptions tuning;
+    if (!readTuner(tune.As<Napi::Object>(), &tuning)) return env.Undefined();
+    if (!cluster_.prefixCaches.empty() || function.bound()) {
+      fail(env, "`autoTune` knows neither prefix caches nor placement functions");
+      return env.Undefined();
+    }
+    for (const InstanceSpec& spec : cluster_.instances) {
+      if (spec.role == Role::kUnified) continue;
+      fail(env, "`autoTune` needs a unified cluster");
+      return env.Undefined();
+    }
+    tuner = std::make_unique<RunTuner>(tuning, cluster_, options);
+    options.observer = tuner.get();
+  }
   RunResult result;
   const double before = threadCpuMs();
   running_ = true;
@@ -267,6 +285,12 @@ Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* lo
   running_ = false;
   Napi::Object object =
       resultObject(env, status, result, trace_->columns().workflows, options.timePlans, cpuMs);
+  object.Set("lostLeases", static_cast<double>(result.lostLeases));
+  if (tuner != nullptr) {
+    if (ok(status) && !ok(tuner->status())) object.Set("status", static_cast<int>(tuner->status()));
+    object.Set("tunerEvents", tunerEvents(env, tuner->tuner().events(), 0));
+    object.Set("tunerRuns", static_cast<double>(tuner->sweepRuns()));
+  }
   if (function.failed()) object.Set("placementFailure", function.failure(env));
   return object;
 }

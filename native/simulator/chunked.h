@@ -35,6 +35,14 @@ class Chunked {
   /// The last advance let budget appear where there was none: news for a scheduler that waits for it.
   bool opened() const { return opened_; }
 
+  /// At a boundary: the next settle begins a segment.
+  void endSegment(EngineBatch& b, Nanos t) {
+    if (!b.idle() && !over_) {
+      b.busy += t - clock_.start;
+      over_ = true;
+    }
+  }
+
  private:
   Nanos endOf(const EngineBatch& b, std::int64_t k) const { return clock_.end(b.context, b.running, k); }
   std::int64_t boundary(const EngineBatch& b, Nanos t) const {

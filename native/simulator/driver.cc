@@ -62,7 +62,7 @@ Driver::Driver(const Trace& trace, const ClusterSpec& cluster, const RunOptions&
       wrong_(options.error.lengths() && options.knowledge != Knowledge::kOracle),
       lengthErrors_(options.error),
       engines_(std::move(memory.engines)) {
-  scheduler_.setLog(outputs.log);
+  scheduler_.setLog(options.observer != nullptr && outputs.log == nullptr ? &shown_ : outputs.log);
   reveal_.sequences = 1;
   reveal_.remaining = -1;
   for (const std::vector<CacheTier>& tiers : cluster.prefixCaches) {
@@ -122,6 +122,10 @@ Status Driver::start() {
       mostKv_[m.model] = std::max(mostKv_[m.model], std::min(limit, m.kvTokens));
     }
   }
+  outside_ = !options_.script.empty() || options_.observer != nullptr;
+  if (paired_ && outside_) return Status::kUnsupported;
+  if (const Status script = checkScript(); !ok(script)) return script;
+  retime_.assign(options_.script.empty() ? 0 : engines_.size(), nullptr);
   nextArrival_ = arrivals_.next();
   return Status::kOk;
 }
@@ -134,6 +138,7 @@ Status Driver::run(RunResult* result) {
     Nanos t = std::min({engineNext_.min(), scheduler_.nextWake(), nextArrival_});
     if (!gaps_.empty()) t = std::min(t, -gaps_.top().key);
     if (paired_) t = std::min({t, links_.next(), planAt_});
+    if (outside_ && endedWorkflows_ < workflows) t = std::min(t, outsideNext());
     if (t == kNever) break;
     if (t >= kMaxTime) return Status::kBadTime;
     ++result_.instants;
@@ -158,8 +163,14 @@ Status Driver::instant(Nanos t) {
   if (paired_) [[unlikely]]
     return pairInstant(t);
   takeDue(t);
+  if (outside_) [[unlikely]]
+    scriptEvents(t);
   if (!due_.empty()) engineEvents(t);
+  if (outside_) [[unlikely]]
+    retimeDue(t);
   worldEvents(t);
+  if (outside_) [[unlikely]]
+    observerActs(t);
   decide(t);
   // A rejection aborts its workflow, which may take the head of a queue away: another event, another decide.
   while (!ended_.empty() && ok(status_)) {
@@ -171,6 +182,8 @@ Status Driver::instant(Nanos t) {
     engineNext_.set(m, engines_[m].next());
   }
   if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) wakeTouched(t);
+  if (outside_) [[unlikely]]
+    showInstant(t);
   if (options_.laws) lawsHold();
   return status_;
 }
@@ -570,7 +583,7 @@ void Driver::carryOut(std::span<const Decision> decisions, Nanos t) {
 void Driver::lawsHold() {
   if (!scheduler_.audit()) check(Status::kLawBroken);
   if (caching_ && !cache_.consistent()) check(Status::kLawBroken);
-  std::int64_t prefilled = 0;
+  std::int64_t prefilled = lostPrefilled_;
   for (std::uint32_t m = 0; m < engines_.size(); ++m) {
     // What a decode instance prefills again it has from nobody.
     if (cluster_.instances[m].role != Role::kDecode) prefilled += engines_[m].prefilledTokens();
@@ -610,7 +623,8 @@ Status simulate(const Trace& trace, const ClusterSpec& cluster, const RunOptions
     return Status::kBadValue;
   // Another simulator's quirks know neither.
   if (options.compat != Compat::kNone &&
-      (!cluster.prefixCaches.empty() || options.error.lengths() || options.error.times()))
+      (!cluster.prefixCaches.empty() || options.error.lengths() || options.error.times() ||
+       !options.script.empty() || options.observer != nullptr))
     return Status::kUnsupported;
   const std::uint32_t calls = trace.columns().calls;
   for (double* column : {outputs.readyMs, outputs.leasedMs, outputs.firstTokenMs, outputs.finishedMs,

@@ -135,6 +135,15 @@ class Driver {
   FoundPrefix findCached(const Call& call, std::uint32_t row, std::uint32_t workflow, std::uint32_t instance);
   void lawsHold();
 
+  // What a script does, and who watches: scripted.cc.
+  Status checkScript() const;
+  void scriptEvents(Nanos t);
+  void instanceLost(std::uint32_t m, Nanos t);
+  void retimeDue(Nanos t);
+  Nanos outsideNext() const;
+  void observerActs(Nanos t);
+  void showInstant(Nanos t);
+
   // Prefill-decode clusters: pair_driver.cc.
   void pairStart();
   Status pairInstant(Nanos t);
@@ -199,11 +208,19 @@ class Driver {
   TournamentTree engineNext_;
   bool chunked_ = false;           ///< some engine is
   bool paired_ = false;            ///< a prefill-decode cluster
+  bool outside_ = false;           ///< there is a script or an observer
   std::uint32_t firstTokens_ = 1;  ///< that a prefill emits
   bool news_ = false;              ///< the scheduler was told something since it last decided
   PairTruth pairs_;
   LinkNetwork links_;
-  Nanos planAt_ = kNever;  ///< when the plan in flight arrives
+  Nanos planAt_ = kNever;                               ///< when the plan in flight arrives
+  std::size_t scripted_ = 0;                            ///< steps done
+  std::vector<std::unique_ptr<LatencyModel>> retimed_;  ///< engines keep pointers to them
+  std::vector<const LatencyModel*> retime_;             ///< by instance: what its engine takes next, or null
+  std::int64_t lostPrefilled_ = 0;
+  EventLog shown_;             ///< where the run has an observer and no log
+  std::size_t shownUpTo_ = 0;  ///< records that the observer has seen
+  std::vector<SetParameter> toSet_;
   PlanTimes planTimes_;
 
   Status status_ = Status::kOk;

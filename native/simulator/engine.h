@@ -89,6 +89,26 @@ class Engine {
     onMode([&](auto& mode) { mode.settle(batch_, t); });
   }
 
+  /// Another latency model, if the engine stands at a boundary at t (the settle that follows uses it); else
+  /// false, and the engine will be advanced at a boundary. `retimes`: whether its mode knows how.
+  bool retime(Nanos t, const LatencyModel& model) {
+    if (!atBoundaryOrWake(t)) return false;
+    batch_.latency = &model;
+    if (kind_ == Kind::kPrefillFirst) prefillFirst_.endSegment(batch_, t);
+    if (kind_ == Kind::kChunked) chunked_.endSegment(batch_, t);
+    return true;
+  }
+  static bool retimes(const InstanceSpec& spec) {
+    return kindOf(spec) == Kind::kPrefillFirst || kindOf(spec) == Kind::kChunked;
+  }
+
+  /// Everything it held is gone; its speed stays.
+  void lost() {
+    const InstanceSpec spec = batch_.spec;
+    const EngineOptions options = batch_.options;
+    reset(spec, *batch_.latency, options);
+  }
+
   bool idle() const { return batch_.idle(); }
   bool empty() const { return batch_.idle() && batch_.fifoEmpty(); }
   /// True where the engine stands at a boundary at t: it is idle, or an iteration or prefill ends.

@@ -32,6 +32,12 @@ class PrefillFirst {
     return b.spec.chunkTokens > 0 ? b.spec.chunkTokens : 1;
   }
 
+  /// At a boundary: the next settle begins a segment.
+  void endSegment(EngineBatch& b, Nanos t) {
+    if (b.running > 0 && !b.batchChanged) b.busy += t - clock_.start;
+    b.batchChanged = true;
+  }
+
  private:
   Nanos endOf(const EngineBatch& b, std::int64_t k) const { return clock_.end(b.context, b.running, k); }
   std::int64_t boundary(const EngineBatch& b, Nanos t) const {

@@ -56,6 +56,32 @@ struct ClusterSpec {
   std::vector<std::vector<CacheTier>> prefixCaches;   ///< by instance, the fastest tier first; empty = none
 };
 
+/// What happens to the cluster during a run. The scheduler hears of conditions, never of speeds.
+struct ScriptStep {
+  enum class Kind : std::uint8_t {
+    kUp,     ///< takes leases again
+    kDrain,  ///< finishes what it has, gets nothing new
+    kDown,   ///< lost with its KV: its leases go back to the scheduler
+    kSpeed,  ///< the engine's times are `factor` times those of its latency model, from its next boundary on
+  };
+  Nanos t = 0;
+  std::uint32_t instance = 0;
+  Kind kind = Kind::kUp;
+  double factor = 1;  ///< of kSpeed: 0.01 .. 100
+};
+
+/// Watches a run and may set parameters. All it sees and does are events with t, so that a log replays.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  /// Once per instant: its events, decide marks and decisions, in order.
+  virtual void instant(Nanos t, std::span<const EventRecord> records) = 0;
+  /// When it wants to act next: not before the last instant; kNever = not at all.
+  virtual Nanos nextWake() const = 0;
+  /// Called at nextWake(); `set` is empty.
+  virtual void act(Nanos t, std::vector<SetParameter>* set) = 0;
+};
+
 struct RunOptions {
   Order order;
   Placement placement;
@@ -80,7 +106,9 @@ struct RunOptions {
   bool timePlans = false;  ///< measure planning (RunResult::planP50Us)
   bool laws = false;       ///< check the conservation laws at every instant
   PredictionError error;
-  RemainingOptions remaining;  ///< declared with every call; its weight is the parameter hintWeight
+  RemainingOptions remaining;       ///< declared with every call; its weight is the parameter hintWeight
+  std::vector<ScriptStep> script;   ///< by ascending t; unified clusters without prefix caches
+  RunObserver* observer = nullptr;  ///< borrowed
 };
 
 /// Where to write what; null or empty = not wanted. Times in ms.
@@ -120,6 +148,7 @@ struct RunResult {
   std::uint64_t calls = 0;  ///< calls finished
   std::uint64_t rejected = 0;
   std::uint64_t evictions = 0;        ///< after which a call went back to the scheduler
+  std::uint64_t lostLeases = 0;       ///< the same, with their instance
   std::uint64_t hiddenEvictions = 0;  ///< lease mode: that an engine dealt with on its own
   std::uint64_t instants = 0;  ///< distinct times at which something happened; prefill-decode: a time counts
                                ///< again where it has a further round

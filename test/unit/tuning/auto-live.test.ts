@@ -1,0 +1,135 @@
+import assert from 'node:assert/strict'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { ManualClock } from '../../../lib/scheduler/clock.ts'
+import type { SchedulerOptions } from '../../../lib/scheduler/options.ts'
+import { replayLog } from '../../../lib/scheduler/replay.ts'
+import type { Scheduler } from '../../../lib/scheduler/scheduler.ts'
+import type { TuningEvent } from '../../../lib/tuning/auto-events.ts'
+import { code, LATENCY, virtual } from '../../support/live.ts'
+import { random } from '../../support/runs.ts'
+
+/** One fast instance and one at six times its times: with alpha 0 calls go where the queue is short. */
+const CLUSTER = [
+  { id: 'fast', latency: LATENCY, kvTokens: 100_000, maxSequences: 64 },
+  {
+    id: 'slow',
+    latency: { kind: 'constants', prefillPerTokenMs: 0.6, decodeBaseMs: 60 },
+    kvTokens: 100_000,
+    maxSequences: 64,
+  },
+] as const
+
+/** Workflows of two calls every 2 s or so, served as fast as their instance is, or `slower`. */
+async function serveFor(
+  scheduler: Scheduler,
+  clock: ManualClock,
+  seconds: number,
+  seed: number,
+  slower = () => 1,
+): Promise<number> {
+  const next = random(seed)
+  let served = 0
+  const later = (ms: number) => new Promise<void>((resolve) => clock.setTimer(resolve, ms))
+  const one = async () => {
+    const workflow = scheduler.workflow({ sloMs: 60_000 })
+    for (let step = 0; step < 2; step += 1) {
+      const outputTokens = 40 + Math.floor(next() * 40)
+      const lease = await workflow.call({ promptTokens: 200, outputTokens })
+      const factor = (lease.instance === 'fast' ? 1 : 6) * slower()
+      await later(200 * 0.1 * factor)
+      lease.firstToken()
+      await later((outputTokens - 1) * 10 * factor)
+      lease.done({ outputTokens })
+    }
+    workflow.end()
+    served += 1
+  }
+  const until = clock.now() + seconds * 1000
+  const all: Promise<void>[] = []
+  while (clock.now() < until) {
+    all.push(one())
+    await clock.advance(500 + next() * 3000)
+  }
+  for (let i = 0; i < 200; i += 1) await clock.advance(1_000)
+  await Promise.all(all)
+  return served
+}
+
+/** Sweeps run on a real thread while virtual time stands still. */
+async function until(condition: () => boolean): Promise<void> {
+  for (let i = 0; i < 2_000 && !condition(); i += 1) await new Promise((resolve) => setTimeout(resolve, 10))
+  assert.ok(condition(), 'the sweep never ended')
+}
+
+describe('auto-tuning a live scheduler', () => {
+  let folder = ''
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'laxity-tuned-'))
+  })
+  after(() => rm(folder, { recursive: true }))
+
+  const start = (more: Partial<SchedulerOptions> = {}) => {
+    const events: TuningEvent[] = []
+    const warnings: Error[] = []
+    const { clock, scheduler } = virtual({
+      cluster: CLUSTER,
+      policy: 'hexgen-flow',
+      parameters: { alpha: 0 },
+      autoTune: { replications: 4, calibrationRuns: 2 },
+      ...more,
+    })
+    scheduler.on('tuned', (event) => events.push(event))
+    scheduler.on('warning', (warning) => warnings.push(warning))
+    return { clock, scheduler, events, warnings }
+  }
+
+  it('applies a better value as an event of the log, which replays', async () => {
+    const log = join(folder, 'tuned.jsonl')
+    const { clock, scheduler, events, warnings } = start({ log })
+    await serveFor(scheduler, clock, 130, 1)
+    await until(() => events.some(({ kind }) => kind !== 'trigger'))
+    const applied = events.find(({ kind }) => kind === 'applied')
+    assert.ok(applied !== undefined, JSON.stringify(events))
+    assert.equal(applied.from, 0)
+    assert.ok(applied.to > 0 && applied.gain >= 0.02 && applied.p <= 0.005)
+    await serveFor(scheduler, clock, 30, 2)
+    await scheduler.close({ drainMs: 1000 })
+    assert.deepEqual(warnings, [])
+    const result = await replayLog(log)
+    assert.ok(result.decisions > 100)
+    assert.equal(result.matched, result.decisions)
+  })
+
+  it('notices engines that became slower than predicted', async () => {
+    const { clock, scheduler, events, warnings } = start({ parameters: { alpha: 0.5 } })
+    await serveFor(scheduler, clock, 150, 3)
+    const before = clock.now()
+    assert.ok(!events.some(({ reason }) => reason === 'service-up'))
+    await serveFor(scheduler, clock, 150, 4, () => 2)
+    const alarm = events.find(({ reason }) => reason === 'service-up')
+    assert.ok(alarm !== undefined, JSON.stringify(events))
+    assert.ok(alarm.kind === 'trigger' && alarm.statistic > alarm.threshold)
+    assert.ok(alarm.atMs <= before + 200_000)
+    await scheduler.close()
+    assert.deepEqual(warnings, [])
+  })
+
+  it('learned speeds and instances that are added do not stop it', async () => {
+    const { clock, scheduler, events, warnings } = start({ cluster: [{ id: 'fast', url: 'http://a:1' }] })
+    await serveFor(scheduler, clock, 60, 5)
+    scheduler.addInstance({ id: 'slow', url: 'http://b:1' })
+    await serveFor(scheduler, clock, 200, 6)
+    await until(() => events.some(({ kind }) => kind !== 'trigger'))
+    assert.ok(events.some(({ reason, instance }) => reason === 'instance' && instance === 1))
+    await scheduler.close()
+    assert.deepEqual(warnings, [])
+  })
+
+  it('declines options that make no sense', async () => {
+    assert.equal(await code(() => start({ autoTune: { parameter: 'alhpa' } })), 'ERR_LAXITY_OPTION')
+    assert.equal(await code(() => start({ autoTune: { replications: 1 } })), 'ERR_LAXITY_OPTION')
+    assert.equal(await code(() => start({ autoTune: 3 as never })), 'ERR_LAXITY_OPTION')
+  })
+})
