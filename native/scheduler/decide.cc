@@ -5,6 +5,7 @@
 
 #include "base/math.h"
 #include "order/ageing.h"
+#include "placement/finish.h"
 #include "scheduler/call_key.h"
 #include "scheduler/scheduler.h"
 #include "scheduler/waiting_calls.h"
@@ -317,7 +318,7 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
     // While all that waits fits beside the leases, no position in the queue holds anything back, whatever
     // the order, ageing or demotion would say: the calls ahead are a part of all that waits.
     const WaitingSums& waiting = s.waitingSums_[instance];
-    const std::int64_t need = std::int64_t{c.promptTokens} + c.predictedTokens;
+    const std::int64_t need = kvNeedOf(c);
     if (m.ledger.reservedKv + waiting.kv + need <= m.spec.kvTokens) {
       sum.prefillAll = waiting.prefill;
       return sum;

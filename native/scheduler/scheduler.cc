@@ -54,8 +54,8 @@ void Scheduler::policyChanged() {
         using Type = std::decay_t<decltype(placement)>;
         tracksUtilisation_ = kNeedsUtilisation<Type> || migrates_;
         tracksBacklog_ = kNeedsBacklog<Type> || migrates_;
-        // The migration reads positions wherever a call could go.
-        aheadIfContended_ = kAheadIfContended<Type> && !migrates_;
+        // The migration, too, reads positions only where KV is short (projectedOn).
+        aheadIfContended_ = kAheadIfContended<Type>;
         cluster_.balance(kBalancesCalls<Type> ? Load::kCalls : Load::kWork);
         if constexpr (requires { placement.seed(config_.placementSeed); })
           placement.seed(config_.placementSeed);
