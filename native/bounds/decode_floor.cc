@@ -1,6 +1,7 @@
 #include "bounds/decode_floor.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace laxity::bounds {
@@ -101,7 +102,11 @@ DecodeFloor decodeFloor(const LatencyModel& model, std::uint32_t maxBatch, std::
       leastRise = std::min(leastRise, (intercept[b] - intercept[0]) / static_cast<double>(b));
     const double meanRise =
         sizes > 1 ? (intercept[sizes - 1] - intercept[0]) / static_cast<double>(sizes - 1) : 0;
-    for (double perSequence : {0.0, leastRise, meanRise}) {
+    double throughOrigin = intercept[0];
+    for (std::size_t b = 1; b < sizes; ++b)
+      throughOrigin = std::min(throughOrigin, intercept[b] / static_cast<double>(b + 1));
+    throughOrigin -= 2e-3 + std::fabs(throughOrigin) * 2e-9;  // leaves a base of no less than 0
+    for (double perSequence : {0.0, leastRise, meanRise, throughOrigin}) {
       perSequence = std::max(0.0, perSequence);
       double base = intercept[0] - perSequence;
       for (std::size_t b = 1; b < sizes; ++b)

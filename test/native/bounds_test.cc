@@ -80,7 +80,7 @@ Tiny tinyInstance(std::uint32_t n) {
                        kTenth * random.below(8), random.below(2) == 0 ? 0 : kTenth * random.below(3)});
   }
   const std::uint32_t workflows = 2 + random.below(3);
-  const std::uint32_t most = 6;
+  const std::uint32_t most = workflows + random.below(2) * random.below(7 - workflows);
   std::int64_t largest = 0;
   const bool together = random.below(3) != 0;
   const std::uint32_t longPrompts = random.below(2);
@@ -166,11 +166,11 @@ class Enumerator {
     bool boundary = true;
   };
 
-  std::uint32_t choose(std::uint32_t options) {
-    if (options == 1) return 0;
-    if (random_ != nullptr) {  // the last option holds: seldom
-      return random_->below(8) == 0 ? options - 1 : random_->below(options);
-    }
+  /// The last option holds, and is there only while something else is still to come.
+  std::uint32_t choose(std::uint32_t options, bool mayHold) {
+    if (!mayHold) --options;
+    if (options <= 1) return 0;
+    if (random_ != nullptr) return random_->below(options);
     if (place_ == digits_.size()) digits_.push_back({0, options});
     return digits_[place_++].value;
   }
@@ -296,14 +296,16 @@ class Enumerator {
           if (c_.outputTokens[i] == 1 && !options_.empty() && options_.back().first == i) break;
         }
       }
-      const std::uint32_t chosen = choose(static_cast<std::uint32_t>(options_.size()) + 1);
+      if (options_.empty()) continue;
+      const std::uint32_t chosen =
+          choose(static_cast<std::uint32_t>(options_.size()) + 1, nextEvent(t) != kNever);
       if (chosen < options_.size()) startPrefill(m, options_[chosen].first, options_[chosen].second, t);
     }
     for (std::uint32_t m = 0; m < engines_.size(); ++m) {
       if (tiny_.instances[m].role != Role::kDecode || engines_[m].end != kNever) continue;
       for (std::uint32_t i = 0; i < calls_.size(); ++i) {
         if (calls_[i].where != Where::kArrived || calls_[i].d != m || !fits(i, m)) continue;
-        if (choose(2) == 0) {
+        if (choose(2, !engines_[m].batch.empty() || nextEvent(t) != kNever) == 0) {
           calls_[i].where = Where::kDecodes;
           engines_[m].batch.push_back(i);
         }
@@ -444,7 +446,7 @@ TEST_CASE("no schedule of a tiny instance is below the bound; broken work terms 
     const ClusterSpec cluster = tiny.cluster();
     Best policies;
     const std::vector<double> base = basesOf(tiny, trace, cluster, &policies);
-    Best best = bestOf(tiny, base, n, 400, 150);
+    Best best = bestOf(tiny, base, n, 4'000, 300);
     exhaustive += best.exhaustive ? 1 : 0;
     for (std::size_t k = 0; k < kTaus.size(); ++k) best.ratio[k] = std::min(best.ratio[k], policies.ratio[k]);
 
@@ -480,6 +482,294 @@ TEST_CASE("no schedule of a tiny instance is below the bound; broken work terms 
   CHECK(exhaustive > kInstances / 5);
   CHECK(binding > kInstances);
   CHECK(std::exp(logs[2] / kInstances) < 1.15);
+}
+
+TEST_CASE("no policy of the simulator is below the bound on random clusters") {
+  constexpr std::array<std::string_view, 7> kPlacements{
+      "earliest-finish", "least-loaded", "round-robin", "global-queue", "splitwise", "distserve", "mooncake"};
+  std::uint32_t checked = 0;
+  std::uint32_t outside = 0;
+  std::uint32_t binding = 0;
+  for (std::uint32_t n = 0; n < 240; ++n) {
+    CAPTURE(n);
+    Random random(0xc1a5 + n);
+    TraceShape shape;
+    shape.workflows = 4 + random.below(40);
+    shape.maxCalls = 1 + random.below(8);
+    shape.maxPrompt = any(random, std::array{50u, 1000u});
+    shape.maxOutput = any(random, std::array{1u, 20u, 100u});
+    shape.meanGap = any(random, std::array<Nanos, 3>{kMillisecond, 20 * kMillisecond, 200 * kMillisecond});
+    shape.chains = random.below(3) == 0;
+    shape.models = static_cast<std::uint16_t>(1 + random.below(2));
+    shape.wrongShare = random.below(4) == 0 ? 0.3 : 0;
+    OwnedTrace owned = randomTrace(random, shape);
+    owned.predictions = true;
+    std::vector<std::uint32_t> cached;
+    if (random.below(5) == 0) {
+      for (const std::uint32_t prompt : owned.prompt) cached.push_back(random.below(prompt));
+    }
+    Trace trace;
+    TraceColumns columns = owned.columns();
+    if (!cached.empty()) columns.cachedTokens = cached.data();
+    REQUIRE(ok(trace.bind(columns)));
+
+    ClusterSpec cluster;
+    for (std::uint32_t i = 0; i < 3; ++i) {
+      LatencyModel model;
+      const LatencyConstants c{random.uniform() * 3, 0.001 + random.uniform() * 0.2, 0.05 + random.uniform() * 3,
+                               random.below(2) * random.uniform() * 0.3, random.below(2) * random.uniform() * 1e-3};
+      if (random.below(4) == 0)
+        REQUIRE(LatencyModel::table({{10, kMillisecond}, {300, 5 * kMillisecond}}, c, &model) == Status::kOk);
+      else
+        REQUIRE(LatencyModel::constants(c, &model) == Status::kOk);
+      cluster.latencies.push_back(model);
+    }
+    const std::int64_t largest = std::int64_t{shape.maxPrompt} + 2 * shape.maxOutput;
+    for (std::uint16_t model = 0; model < shape.models; ++model) {
+      for (const Role role : {Role::kPrefill, Role::kDecode}) {
+        for (std::uint32_t i = 1 + random.below(3); i > 0; --i) {
+          InstanceSpec spec = instanceSpec(static_cast<std::uint16_t>(random.below(3)), 1 + random.below(20),
+                                           random.below(2) == 0 ? 1'000'000 : largest + random.below(4 * largest),
+                                           model);
+          spec.role = role;
+          spec.linkPerToken = random.below(2) == 0 ? 0 : fineFromMs(random.uniform() * 0.01);
+          spec.linkLatency = random.below(2) == 0 ? 0 : random.below(2'000'000);
+          if (role == Role::kPrefill && random.below(5) == 0) spec.chunkTokens = 1 + random.below(2 * largest);
+          cluster.instances.push_back(spec);
+          std::vector<CacheTier> tiers;
+          if (!cached.empty() && role == Role::kPrefill) tiers.push_back({100'000, 0});
+          if (!cached.empty()) cluster.prefixCaches.push_back(tiers);
+        }
+      }
+    }
+    RunOptions options = pairRun(owned, any(random, orderNames()), any(random, kPlacements));
+    options.pairs.reserve = static_cast<Reserve>(random.below(2));
+    options.pairs.admission = static_cast<DecodeAdmission>(random.below(2));
+    options.pairs.links = static_cast<Links>(random.below(2));
+    options.pairs.staging = static_cast<Staging>(random.below(2));
+    if (options.pairs.staging == Staging::kUnlimited) options.pairs.reserve = Reserve::kEarly;
+    options.pairs.backfill = random.below(2) == 0;
+    options.pairs.overlap = any(random, std::array{0.0, 0.0, 0.5, 1.0});
+    options.feedback = random.below(3) == 0 ? Feedback::kLease : Feedback::kBoundary;
+    options.compat = any(random, std::array{Compat::kNone, Compat::kNone, Compat::kDistserve, Compat::kSplitwise});
+    options.tieSeed = random.below(3);
+
+    BoundResult bound;
+    constexpr std::array<double, 5> kMany{0.3, 0.7, 0.95, 0.99, 1};
+    REQUIRE(ok(reqLowerBounds(trace, cluster, options, kMany, &bound)));
+    for (std::size_t i = 1; i < kMany.size(); ++i) CHECK(bound.bounds[i - 1].ratio <= bound.bounds[i].ratio);
+    binding += bound.bounds.back().isolated ? 0 : 1;
+    for (std::uint32_t policy = 0; policy < 4; ++policy) {
+      if (policy > 0) {
+        const RunOptions other = pairRun(owned, any(random, orderNames()), any(random, kPlacements));
+        options.order = other.order;
+        options.pairPlacement = other.pairPlacement;
+      }
+      std::vector<double> latency(trace.columns().workflows);
+      std::vector<double> base(latency.size());
+      RunOutputs out;
+      out.latencyMs = latency.data();
+      out.baseMs = base.data();
+      RunResult result;
+      REQUIRE(ok(simulate(trace, cluster, options, out, &result)));
+      if (result.evictions + result.hiddenEvictions > 0) {  // outside the model
+        ++outside;
+        continue;
+      }
+      std::vector<double> ratios(latency.size());
+      for (std::size_t w = 0; w < ratios.size(); ++w) ratios[w] = base[w] > 0 ? latency[w] / base[w] : HUGE_VAL;
+      for (std::size_t i = 0; i < kMany.size(); ++i) {
+        CAPTURE(kMany[i]);
+        const double achieved = required(ratios, kMany[i]);
+        CAPTURE(achieved);
+        CAPTURE(bound.bounds[i].ratio);
+        CHECK_FALSE(below(achieved, bound.bounds[i].ratio));
+        ++checked;
+      }
+    }
+  }
+  MESSAGE("checked ", checked, ", outside the model ", outside, ", more than isolated ", binding);
+  CHECK(checked > 3'000);
+  CHECK(binding > 80);
+}
+
+TEST_CASE("the decode floor is below every iteration") {
+  for (std::uint32_t n = 0; n < 60; ++n) {
+    CAPTURE(n);
+    Random random(0xf100 + n);
+    LatencyModel model;
+    const LatencyConstants c{1, 0.1, 0.5 + random.uniform() * 3, random.uniform(), random.uniform() * 1e-2};
+    REQUIRE(LatencyModel::constants(c, &model) == Status::kOk);
+    const std::uint32_t batch = 1 + random.below(40);
+    const std::int64_t context = batch + random.below(5'000);
+    const bounds::DecodeFloor floor = bounds::decodeFloor(model, batch, context);
+    CHECK(floor.aloneIsFastest);
+    for (std::uint32_t i = 0; i < 200; ++i) {
+      const std::uint32_t b = 1 + random.below(batch);
+      const std::int64_t k = b + random.below(static_cast<std::uint32_t>(context - b) + 1);
+      const double time = static_cast<double>(model.piece(b, k).at(k)) / (1 << kFineBits);
+      CHECK(floor.at(b, static_cast<double>(k)) <= time);
+      // Constants are met, unless a further sequence costs more than the first.
+      if (c.decodeBaseMs >= c.decodePerSequenceMs)
+        CHECK(floor.at(b, static_cast<double>(k)) >= time * (1 - 1e-6) - 0.1);
+    }
+  }
+}
+
+TEST_CASE("certificate: exact, and no multipliers break it") {
+  using bounds::PackingRow;
+  // 3 z0 + 2 z1 + z2 <= 4: at most 2 + 1/3 with all open; y = 1/3 gives 4/3 + 0 + 1/3 + 2/3.
+  std::vector<PackingRow> rows{{{3, 2, 1}, 4}};
+  const std::vector<std::uint8_t> all{1, 1, 1};
+  CHECK(bounds::leastUnreachable(rows, std::vector<double>{1.0 / 3}, all) == 3);
+  CHECK(bounds::leastUnreachable(rows, std::vector<double>{0.0}, all) == 4);
+  CHECK(bounds::leastUnreachable(rows, std::vector<double>{-5.0}, all) == 4);
+  CHECK(bounds::leastUnreachable(rows, std::vector<double>{std::nan("")}, all) == 4);
+  CHECK(bounds::leastUnreachable(rows, std::vector<double>{1e300}, all) == 4);
+  CHECK(bounds::proves(rows, std::vector<double>{1.0 / 3}, all, 3));
+  CHECK_FALSE(bounds::proves(rows, std::vector<double>{1.0 / 3}, all, 2));
+
+  // Against all 0/1 choices: whatever the multipliers, what is called unreachable is.
+  for (std::uint32_t n = 0; n < 3'000; ++n) {
+    Random random(0xce27 + n);
+    const std::uint32_t workflows = 1 + random.below(8);
+    const std::uint32_t count = 1 + random.below(4);
+    std::vector<std::uint8_t> open(workflows);
+    for (auto& o : open) o = random.below(5) != 0 ? 1 : 0;
+    std::vector<PackingRow> random_rows;
+    std::vector<double> y;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      PackingRow row;
+      for (std::uint32_t w = 0; w < workflows; ++w) row.work.push_back(random.below(20));
+      row.capacity = 1 + random.below(60);
+      random_rows.push_back(row);
+      y.push_back(random.uniform() * any(random, std::array{0.05, 0.3, 2.0}) - 0.01);
+    }
+    std::uint32_t most = 0;
+    for (std::uint32_t set = 0; set < 1u << workflows; ++set) {
+      bool fits = true;
+      std::uint32_t size = 0;
+      for (std::uint32_t w = 0; w < workflows; ++w) {
+        size += set >> w & 1;
+        fits &= (set >> w & 1) == 0 || open[w] != 0;
+      }
+      for (const PackingRow& row : random_rows) {
+        std::int64_t sum = 0;
+        for (std::uint32_t w = 0; w < workflows; ++w) sum += (set >> w & 1) != 0 ? row.work[w] : 0;
+        fits &= sum <= row.capacity;
+      }
+      if (fits) most = std::max(most, size);
+    }
+    CHECK(bounds::leastUnreachable(random_rows, y, open) > most);
+
+    // The linear program: its multipliers must prove its own value, which is no less than any 0/1 choice.
+    bounds::PackingLp lp;
+    lp.reset(open);
+    std::vector<double> dense;
+    for (const PackingRow& row : random_rows) {
+      dense.assign(row.work.begin(), row.work.end());
+      lp.addRow(dense, static_cast<double>(row.capacity));
+      if (random.below(2) == 0) REQUIRE(lp.solve());
+    }
+    REQUIRE(lp.solve());
+    CHECK(lp.value() >= most - 1e-6);
+    for (const PackingRow& row : random_rows) {
+      double sum = 0;
+      for (std::uint32_t w = 0; w < workflows; ++w) sum += static_cast<double>(row.work[w]) * lp.z()[w];
+      CHECK(sum <= static_cast<double>(row.capacity) + 1e-6);
+    }
+    const auto floor = static_cast<std::uint64_t>(std::floor(lp.value() + 1e-6));
+    CHECK(bounds::leastUnreachable(random_rows, lp.multipliers(), open) <= floor + 1);
+  }
+}
+
+TEST_CASE("separation finds the most overloaded interval") {
+  std::uint32_t found = 0;
+  for (std::uint32_t n = 0; n < 600; ++n) {
+    CAPTURE(n);
+    const Tiny tiny = tinyInstance(5'000 + n);
+    Trace trace;
+    REQUIRE(ok(trace.bind(tiny.trace.columns())));
+    const ClusterSpec cluster = tiny.cluster();
+    bounds::PairInstance instance;
+    REQUIRE(ok(bounds::pairInstance(trace, cluster, pairRun(tiny.trace, "fcfs", "earliest-finish"), &instance)));
+    bounds::WorkTerms terms(instance);
+    Random random(n);
+    terms.at(1 + 0.3 * random.uniform());
+    std::vector<double> z(instance.workflows.size());
+    for (double& value : z) value = random.below(2) == 0 ? 1 : random.uniform();
+    bounds::Separation separation;
+    std::vector<bounds::Overload> overloads;
+    for (std::size_t m = 0; m < terms.machines().size(); ++m) {
+      const bounds::ItemGroup& g = terms.group(terms.machines()[m]);
+      const auto speed = static_cast<double>(terms.machines()[m].speed);
+      double worst = 0;
+      double room = 0;
+      for (const std::uint32_t a : g.byRelease) {
+        for (const std::uint32_t b : g.byDeadline) {
+          double sum = 0;
+          for (const std::uint32_t i : g.byRelease) {
+            if (g.release[i] >= g.release[a] && g.deadline[i] <= g.deadline[b])
+              sum += z[terms.workflowOf(i)] * static_cast<double>(terms.items(m)[i]);
+          }
+          const double excess = sum - speed * static_cast<double>(g.deadline[b] - g.release[a]);
+          if (sum > 0 && excess > worst) {
+            worst = excess;
+            room = speed * static_cast<double>(g.deadline[b] - g.release[a]);
+          }
+        }
+      }
+      separation.find(terms, m, z, 1, &overloads);
+      if (worst <= 1e-5 * room || worst < 1) continue;
+      REQUIRE(overloads.size() == 1);
+      CHECK(overloads[0].excess == doctest::Approx(worst).epsilon(1e-6));
+      ++found;
+    }
+  }
+  CHECK(found > 100);
+}
+
+TEST_CASE("what the bound says where the answer is known") {
+  // n equal workflows of one call at one instant on one prefill instance, output 1: the k-th of them ends
+  // after k prefills, whatever the order, so Req_tau = ceil(tau n).
+  OwnedTrace owned;
+  for (std::uint32_t i = 0; i < 20; ++i) {
+    owned.workflow(0);
+    owned.call({100, 1});
+  }
+  Trace trace;
+  REQUIRE(ok(trace.bind(owned.columns())));
+  ClusterSpec cluster;
+  LatencyModel model;
+  REQUIRE(LatencyModel::constants({0, 1, 1, 0, 0}, &model) == Status::kOk);
+  cluster.latencies.push_back(model);
+  for (const Role role : {Role::kPrefill, Role::kDecode}) {
+    InstanceSpec spec = instanceSpec(0, 8, 1'000);
+    spec.role = role;
+    cluster.instances.push_back(spec);
+  }
+  RunOptions options = pairRun(owned, "fcfs", "earliest-finish");
+  BoundResult result;
+  REQUIRE(ok(reqLowerBounds(trace, cluster, options, std::array{0.5, 0.95, 1.0}, &result)));
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double exact = std::array{10.0, 19.0, 20.0}[i];
+    CHECK(result.bounds[i].ratio <= exact);
+    CHECK(result.bounds[i].ratio >= exact / 1.0041);
+    CHECK(result.bounds[i].share[0] == doctest::Approx(1));
+  }
+
+  // What no instance can hold is never on time.
+  owned.workflow(0);
+  owned.call({5'000, 1});
+  options.arrivals.recordedMs = owned.arrivalMs;
+  REQUIRE(ok(trace.bind(owned.columns())));
+  REQUIRE(ok(reqLowerBounds(trace, cluster, options, std::array{0.95, 1.0}, &result)));
+  CHECK(result.bounds[0].ratio < 21);
+  CHECK(result.bounds[1].ratio == HUGE_VAL);
+
+  CHECK(reqLowerBounds(trace, cluster, options, std::array{1.5}, &result) == Status::kBadValue);
+  cluster.instances[0].role = cluster.instances[1].role = Role::kUnified;
+  CHECK(reqLowerBounds(trace, cluster, options, std::array{0.95}, &result) == Status::kUnsupported);
 }
 
 TEST_SUITE_END();
