@@ -21,7 +21,8 @@ class Builder {
         options_(options),
         out_(*out),
         cluster_(spec.latencies, options.tieSeed),
-        first_(firstTokenOf(options.compat)) {}
+        first_(firstTokenOf(options.compat)),
+        overlap_(options.compat == Compat::kNone ? options.pairs.overlap : 0) {}
 
   Status build() {
     for (std::uint32_t m = 0; m < spec_.instances.size(); ++m) {
@@ -75,7 +76,7 @@ class Builder {
   Status workflows() {
     if (const Status status = Arrivals::check(options_.arrivals); !ok(status)) return status;
     Arrivals arrivals(options_.arrivals);
-    FinalHorizon horizon(trace_, cluster_, {first_, 1, options_.pairs.overlap});
+    FinalHorizon horizon(trace_, cluster_, {first_, 1, overlap_});
     for (std::uint32_t w = 0; w < c_.workflows; ++w) {
       BoundWorkflow b;
       b.arrival = arrivals.next();
@@ -136,7 +137,7 @@ class Builder {
       const BoundClass& k = out_.decode[d];
       if (k.model == c.model && holds <= k.kvTokens) out_.decodeTime[row * nd + d] = decodeOn(k, c);
     }
-    const std::int64_t moved = tokensToMove(c.prompt, options_.pairs.overlap);
+    const std::int64_t moved = tokensToMove(c.prompt, overlap_);
     c.best = c.least = c.afterwards = kNever;
     for (std::size_t p = 0; p < np; ++p) {
       const BoundClass& from = out_.prefill[p];
@@ -205,6 +206,7 @@ class Builder {
   PairInstance& out_;
   Cluster cluster_;
   FirstToken first_;
+  double overlap_;  ///< the other simulators' quirks have options of their own (simulate())
 };
 
 }  // namespace

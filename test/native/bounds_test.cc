@@ -552,6 +552,7 @@ TEST_CASE("no policy of the simulator is below the bound on random clusters") {
     options.pairs.overlap = any(random, std::array{0.0, 0.0, 0.5, 1.0});
     options.feedback = random.below(3) == 0 ? Feedback::kLease : Feedback::kBoundary;
     options.compat = any(random, std::array{Compat::kNone, Compat::kNone, Compat::kDistserve, Compat::kSplitwise});
+    if (!cached.empty()) options.compat = Compat::kNone;
     options.tieSeed = random.below(3);
 
     BoundResult bound;
@@ -571,7 +572,9 @@ TEST_CASE("no policy of the simulator is below the bound on random clusters") {
       out.latencyMs = latency.data();
       out.baseMs = base.data();
       RunResult result;
-      REQUIRE(ok(simulate(trace, cluster, options, out, &result)));
+      const Status status = simulate(trace, cluster, options, out, &result);
+      CAPTURE(std::string(reason(status)));
+      REQUIRE(ok(status));
       if (result.evictions + result.hiddenEvictions > 0) {  // outside the model
         ++outside;
         continue;
