@@ -147,7 +147,7 @@ class Search {
 /// One tau's way through the grid.
 struct Target {
   std::size_t needed = 1;
-  std::int64_t proved = -1;           ///< largest step known to be out of reach; -1: none
+  std::int64_t proved = -1;          ///< largest step known to be out of reach; -1: none
   std::int64_t open = kLargestStep;  ///< smallest step not proved
   double share[kWorks] = {0, 0, 0, 0};
 };
@@ -192,8 +192,8 @@ Status reqLowerBounds(const Trace& trace, const ClusterSpec& cluster, const RunO
   Search search(instance, faults, out);
   const auto alphaOf = [&](std::int64_t step) { return first * std::pow(kGrid, static_cast<double>(step)); };
 
-  // Each ratio looked at serves all targets. A larger target is at least as hard to reach, so going by falling
-  // ease leaves the later ones less to do.
+  // Each ratio looked at serves all targets. A larger target is at least as hard to reach, so going by
+  // falling ease leaves the later ones less to do.
   std::vector<std::size_t> order(targets.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::sort(order.begin(), order.end(),

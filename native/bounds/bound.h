@@ -1,5 +1,5 @@
-// A certified lower bound on Req_tau of a finite instance of the prefill-decode model: no scheduler, online or
-// not, reaches a smaller one.
+// A certified lower bound on Req_tau of a finite instance of the prefill-decode model: no scheduler, online
+// or not, reaches a smaller one.
 //
 // Req_tau is the ceil(tau n)-th smallest of latency / H over the n workflows, H = H_w(final)
 // (simulator/final_horizon.h). For a ratio alpha a workflow is on time if it ends within alpha * H. Then
@@ -34,7 +34,7 @@ namespace laxity {
 
 struct LowerBound {
   double tau = 1;
-  double ratio = 0;  ///< Req_tau is larger, or equal where `isolated`; infinity: never so many on time
+  double ratio = 0;      ///< Req_tau is larger, or equal where `isolated`; infinity: never so many on time
   bool isolated = true;  ///< the best is that of the critical paths alone
   /// What bounds: shares of the multipliers' capacity by bounds::Work, summing to 1; 0 where `isolated`.
   double share[bounds::kWorks] = {0, 0, 0, 0};
@@ -49,7 +49,6 @@ struct BoundResult {
 /// `taus`: each in (0, 1]. Options that matter: arrivals, compat, knowledge and prediction errors (whether
 /// reservations hold), pairs.overlap, tieSeed (of H). kUnsupported for unified clusters.
 Status reqLowerBounds(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
-                      std::span<const double> taus, BoundResult* out,
-                      const bounds::WorkFaults& faults = {});
+                      std::span<const double> taus, BoundResult* out, const bounds::WorkFaults& faults = {});
 
 }  // namespace laxity

@@ -19,7 +19,7 @@ class PackingLp {
   /// basis.
   bool solve();
 
-  std::span<const double> z() const { return z_; }          ///< by workflow, of the last solve
+  std::span<const double> z() const { return z_; }            ///< by workflow, of the last solve
   std::span<const double> multipliers() const { return y_; }  ///< by row, of the last solve
   double value() const { return value_; }
 

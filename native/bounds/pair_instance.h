@@ -2,9 +2,9 @@
 // on every hardware class at least, and when it may run at all.
 //
 // Every time here is a lower bound on what any schedule of the machine needs:
-//   prefill_p   alone on class p. 0 where p batches prompts or has a prefix cache that may hold part of this one.
-//   transfer    alone on both ends, less 2 ns for the rounding of shared links
-//   decode_d    at batch 1, less half a nanosecond per iteration: engines round each stretch of iterations
+//   prefill_p   alone on class p. 0 where p batches prompts or has a prefix cache that may hold part of this
+//   one. transfer    alone on both ends, less 2 ns for the rounding of shared links decode_d    at batch 1,
+//   less half a nanosecond per iteration: engines round each stretch of iterations
 //               once. By the affine floor (decode_floor.h) where a larger batch might be faster.
 //   best        min over feasible (p, d) of their sum; a call whose only token comes with its prefill: of
 //               prefill
@@ -40,9 +40,9 @@ struct BoundCall {
   std::uint32_t workflow = 0;
   std::uint16_t model = 0;
   std::uint32_t prompt = 0;
-  std::int64_t iterations = 0;  ///< of decode
+  std::int64_t iterations = 0;    ///< of decode
   std::int64_t firstContext = 0;  ///< tokens of context in the first of them
-  std::int64_t kv = 0;          ///< on d: reserved if reservations are exact, else what it holds in the end
+  std::int64_t kv = 0;            ///< on d: reserved if reservations are exact, else what it holds in the end
   Nanos gap = 0;
   Nanos head = 0;
   Nanos tail = 0;

@@ -15,7 +15,7 @@
 namespace laxity::bounds {
 
 struct Overload {
-  double excess = 0;      ///< in 1/1024 ns
+  double excess = 0;       ///< in 1/1024 ns
   std::uint32_t from = 0;  ///< item: t1 is its release
   std::uint32_t to = 0;    ///< item: t2 is its deadline
   Nanos t1 = 0;

@@ -90,7 +90,8 @@ double WorkTerms::fixedWork(Work work, std::size_t call, std::size_t k) const {
   return -1;
 }
 
-void WorkTerms::add(Work work, const std::vector<std::uint32_t>& classes, const std::vector<double>& weights) {
+void WorkTerms::add(Work work, const std::vector<std::uint32_t>& classes,
+                    const std::vector<double>& weights) {
   Machine m;
   m.work = work;
   m.classes = classes;
@@ -107,8 +108,8 @@ void WorkTerms::add(Work work, const std::vector<std::uint32_t>& classes, const 
   machines_.push_back(std::move(m));
 }
 
-/// Weights: by speed, by speed as its outer deciles over the calls see it, all equal, and by speed without the
-/// slowest classes.
+/// Weights: by speed, by speed as its outer deciles over the calls see it, all equal, and by speed without
+/// the slowest classes.
 void WorkTerms::addMachines(Work work, const std::vector<std::uint32_t>& classes) {
   if (classes.empty()) return;
   const std::size_t n = classes.size();
@@ -211,8 +212,9 @@ void WorkTerms::windows() {
     if (faults_.window != 1) {
       for (ItemGroup& g : groups_) {
         for (std::uint32_t i = wf.firstCall; i < wf.endCall; ++i)
-          g.deadline[i] = g.release[i] + static_cast<Nanos>(faults_.window * static_cast<double>(
-                                                                                 g.deadline[i] - g.release[i]));
+          g.deadline[i] =
+              g.release[i] +
+              static_cast<Nanos>(faults_.window * static_cast<double>(g.deadline[i] - g.release[i]));
       }
     }
     for (ItemGroup& g : groups_) {

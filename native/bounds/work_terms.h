@@ -7,15 +7,17 @@
 //
 //   prefill    work_k = prefill_k              an instance computes one prompt at a time
 //   KV         work_k = sum over its iterations of base_k * kv / cap_k + seq_k + ctx_k * context
-//                                              the KV of a batch is at most cap, so base >= base * sum kv / cap
+//                                              the KV of a batch is at most cap, so base >= base * sum kv /
+//                                              cap
 //   sequences  the same with base_k / maxSequences_k     a batch has at most so many
 //   latency    work_k = n * g * T / (T - base_k), g = seq_k + ctx_k * context at its start, n iterations,
 //              T = (longest time the decode may take) / n
 //                                              an iteration of T_j = base + sum_m g_m splits exactly into
 //                                              g_m T_j / (T_j - base); that is convex in T_j (Jensen)
-//   path       the calls of a critical path take at most B = D - tools in sum, so for every mu >= 0 their work
-//              is at least sum_c min_k (u_k work_k + mu time_k) - mu B. What this exceeds the path's own items
-//              by is one further item, in the hull of their windows. With the latency work of one call,
+//   path       the calls of a critical path take at most B = D - tools in sum, so for every mu >= 0 their
+//   work
+//              is at least sum_c min_k (u_k work_k + mu time_k) - mu B. What this exceeds the path's own
+//              items by is one further item, in the hull of their windows. With the latency work of one call,
 //              min over T of u n g T / (T - base) + mu n T = n (sqrt(u g) + sqrt(mu base))^2.
 //
 // (base, seq, ctx) is the affine floor of an iteration (decode_floor.h). Where reservations may fall short of

@@ -76,8 +76,9 @@ Tiny tinyInstance(std::uint32_t n) {
   constexpr Nanos kTenth = kMillisecond / 10;
   const std::uint32_t kinds = 1 + random.below(2);
   for (std::uint32_t i = 0; i < kinds; ++i) {
-    t.costs.push_back({kTenth * random.below(10), kTenth * (1 + random.below(10)), kTenth * (1 + random.below(30)),
-                       kTenth * random.below(8), random.below(2) == 0 ? 0 : kTenth * random.below(3)});
+    t.costs.push_back({kTenth * random.below(10), kTenth * (1 + random.below(10)),
+                       kTenth * (1 + random.below(30)), kTenth * random.below(8),
+                       random.below(2) == 0 ? 0 : kTenth * random.below(3)});
   }
   const std::uint32_t workflows = 2 + random.below(3);
   const std::uint32_t most = workflows + random.below(2) * random.below(7 - workflows);
@@ -121,9 +122,10 @@ Tiny tinyInstance(std::uint32_t n) {
 }
 
 /// Every schedule of a tiny instance, one after the other: a run makes its choices from a list of digits, and
-/// the next run counts that list up. Prefills one at a time; d is chosen with p; transfers do not share links;
-/// calls join at ends of iterations, any that fit, in any subset; whatever could start may be held until the
-/// next event. KV waits beside d, takes no room on p, so that nothing but the machine limits a schedule.
+/// the next run counts that list up. Prefills one at a time; d is chosen with p; transfers do not share
+/// links; calls join at ends of iterations, any that fit, in any subset; whatever could start may be held
+/// until the next event. KV waits beside d, takes no room on p, so that nothing but the machine limits a
+/// schedule.
 class Enumerator {
  public:
   explicit Enumerator(const Tiny& tiny) : tiny_(tiny), c_(tiny.trace.columns()) {}
@@ -239,7 +241,8 @@ class Enumerator {
     Nanos next = kNever;
     for (const Engine& e : engines_) next = std::min(next, e.end);
     for (const CallState& c : calls_) {
-      if ((c.where == Where::kMoves || c.where == Where::kWaits) && c.ready > t) next = std::min(next, c.ready);
+      if ((c.where == Where::kMoves || c.where == Where::kWaits) && c.ready > t)
+        next = std::min(next, c.ready);
     }
     return next;
   }
@@ -317,14 +320,15 @@ class Enumerator {
   void force(Nanos t) {
     for (std::uint32_t m = 0; m < engines_.size(); ++m) {
       for (std::uint32_t i = 0; i < calls_.size(); ++i) {
-        if (tiny_.instances[m].role == Role::kDecode && calls_[i].where == Where::kArrived && calls_[i].d == m &&
-            fits(i, m)) {
+        if (tiny_.instances[m].role == Role::kDecode && calls_[i].where == Where::kArrived &&
+            calls_[i].d == m && fits(i, m)) {
           calls_[i].where = Where::kDecodes;
           engines_[m].batch.push_back(i);
           startIteration(m, t);
           return;
         }
-        if (tiny_.instances[m].role != Role::kPrefill || calls_[i].where != Where::kWaits || calls_[i].ready > t)
+        if (tiny_.instances[m].role != Role::kPrefill || calls_[i].where != Where::kWaits ||
+            calls_[i].ready > t)
           continue;
         for (std::uint32_t d = 0; d < engines_.size(); ++d) {
           if (tiny_.instances[d].role != Role::kDecode ||
@@ -516,8 +520,9 @@ TEST_CASE("no policy of the simulator is below the bound on random clusters") {
     ClusterSpec cluster;
     for (std::uint32_t i = 0; i < 3; ++i) {
       LatencyModel model;
-      const LatencyConstants c{random.uniform() * 3, 0.001 + random.uniform() * 0.2, 0.05 + random.uniform() * 3,
-                               random.below(2) * random.uniform() * 0.3, random.below(2) * random.uniform() * 1e-3};
+      const LatencyConstants c{random.uniform() * 3, 0.001 + random.uniform() * 0.2,
+                               0.05 + random.uniform() * 3, random.below(2) * random.uniform() * 0.3,
+                               random.below(2) * random.uniform() * 1e-3};
       if (random.below(4) == 0)
         REQUIRE(LatencyModel::table({{10, kMillisecond}, {300, 5 * kMillisecond}}, c, &model) == Status::kOk);
       else
@@ -528,13 +533,14 @@ TEST_CASE("no policy of the simulator is below the bound on random clusters") {
     for (std::uint16_t model = 0; model < shape.models; ++model) {
       for (const Role role : {Role::kPrefill, Role::kDecode}) {
         for (std::uint32_t i = 1 + random.below(3); i > 0; --i) {
-          InstanceSpec spec = instanceSpec(static_cast<std::uint16_t>(random.below(3)), 1 + random.below(20),
-                                           random.below(2) == 0 ? 1'000'000 : largest + random.below(4 * largest),
-                                           model);
+          InstanceSpec spec =
+              instanceSpec(static_cast<std::uint16_t>(random.below(3)), 1 + random.below(20),
+                           random.below(2) == 0 ? 1'000'000 : largest + random.below(4 * largest), model);
           spec.role = role;
           spec.linkPerToken = random.below(2) == 0 ? 0 : fineFromMs(random.uniform() * 0.01);
           spec.linkLatency = random.below(2) == 0 ? 0 : random.below(2'000'000);
-          if (role == Role::kPrefill && random.below(5) == 0) spec.chunkTokens = 1 + random.below(2 * largest);
+          if (role == Role::kPrefill && random.below(5) == 0)
+            spec.chunkTokens = 1 + random.below(2 * largest);
           cluster.instances.push_back(spec);
           std::vector<CacheTier> tiers;
           if (!cached.empty() && role == Role::kPrefill) tiers.push_back({100'000, 0});
@@ -551,7 +557,8 @@ TEST_CASE("no policy of the simulator is below the bound on random clusters") {
     options.pairs.backfill = random.below(2) == 0;
     options.pairs.overlap = any(random, std::array{0.0, 0.0, 0.5, 1.0});
     options.feedback = random.below(3) == 0 ? Feedback::kLease : Feedback::kBoundary;
-    options.compat = any(random, std::array{Compat::kNone, Compat::kNone, Compat::kDistserve, Compat::kSplitwise});
+    options.compat =
+        any(random, std::array{Compat::kNone, Compat::kNone, Compat::kDistserve, Compat::kSplitwise});
     if (!cached.empty()) options.compat = Compat::kNone;
     options.tieSeed = random.below(3);
 
@@ -580,7 +587,8 @@ TEST_CASE("no policy of the simulator is below the bound on random clusters") {
         continue;
       }
       std::vector<double> ratios(latency.size());
-      for (std::size_t w = 0; w < ratios.size(); ++w) ratios[w] = base[w] > 0 ? latency[w] / base[w] : HUGE_VAL;
+      for (std::size_t w = 0; w < ratios.size(); ++w)
+        ratios[w] = base[w] > 0 ? latency[w] / base[w] : HUGE_VAL;
       for (std::size_t i = 0; i < kMany.size(); ++i) {
         CAPTURE(kMany[i]);
         const double achieved = required(ratios, kMany[i]);
@@ -695,7 +703,8 @@ TEST_CASE("separation finds the most overloaded interval") {
     REQUIRE(ok(trace.bind(tiny.trace.columns())));
     const ClusterSpec cluster = tiny.cluster();
     bounds::PairInstance instance;
-    REQUIRE(ok(bounds::pairInstance(trace, cluster, pairRun(tiny.trace, "fcfs", "earliest-finish"), &instance)));
+    REQUIRE(
+        ok(bounds::pairInstance(trace, cluster, pairRun(tiny.trace, "fcfs", "earliest-finish"), &instance)));
     bounds::WorkTerms terms(instance);
     Random random(n);
     terms.at(1 + 0.3 * random.uniform());
