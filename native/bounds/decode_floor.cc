@@ -62,6 +62,20 @@ bool aloneIsFastest(const LatencyModel& model, const std::vector<Segment>& segme
   return true;
 }
 
+/// How close it is at batches of 1, 2, 4, ... with contexts of a middle size: small batches count as much as
+/// large ones.
+double quality(const DecodeFloor& floor, const LatencyModel& model, std::size_t maxBatch,
+               std::int64_t maxContext) {
+  const std::int64_t each = std::max<std::int64_t>(1, maxContext / static_cast<std::int64_t>(2 * maxBatch));
+  double product = 1;
+  for (std::size_t b = 1; b <= maxBatch; b *= 2) {
+    const std::int64_t context = each * static_cast<std::int64_t>(b);
+    const double time = nanos(model.piece(static_cast<std::uint32_t>(b), context).at(context));
+    product *= floor.at(static_cast<double>(b), static_cast<double>(context)) / std::max(1.0, time);
+  }
+  return product;
+}
+
 }  // namespace
 
 DecodeFloor decodeFloor(const LatencyModel& model, std::uint32_t maxBatch, std::int64_t maxContext) {
@@ -106,7 +120,10 @@ DecodeFloor decodeFloor(const LatencyModel& model, std::uint32_t maxBatch, std::
     for (std::size_t b = 1; b < sizes; ++b)
       throughOrigin = std::min(throughOrigin, intercept[b] / static_cast<double>(b + 1));
     throughOrigin -= 2e-3 + std::fabs(throughOrigin) * 2e-9;  // leaves a base of no less than 0
-    for (double perSequence : {0.0, leastRise, meanRise, throughOrigin}) {
+    std::vector<double> rises{0, leastRise, meanRise, throughOrigin};
+    for (std::size_t b = 1; 2 * b <= sizes; b *= 2)  // chords between batches of b and 2 b
+      rises.push_back((intercept[2 * b - 1] - intercept[b - 1]) / static_cast<double>(b));
+    for (double perSequence : rises) {
       perSequence = std::max(0.0, perSequence);
       double base = intercept[0] - perSequence;
       for (std::size_t b = 1; b < sizes; ++b)
@@ -115,8 +132,7 @@ DecodeFloor decodeFloor(const LatencyModel& model, std::uint32_t maxBatch, std::
       base -= 1e-3 + base * 1e-9;
       if (base < 0) continue;
       const DecodeFloor floor{base, perSequence, perContext, false};
-      const double score = floor.at(static_cast<double>(sizes) / 2, static_cast<double>(maxContext) / 2) +
-                           floor.at(1, static_cast<double>(maxContext) / (2.0 * static_cast<double>(sizes)));
+      const double score = quality(floor, model, sizes, maxContext);
       if (score > bestScore) {
         bestScore = score;
         best = floor;

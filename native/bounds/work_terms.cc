@@ -31,7 +31,7 @@ double summedContext(const BoundCall& c) {
 WorkTerms::WorkTerms(const PairInstance& instance, const WorkFaults& faults)
     : instance_(instance), faults_(faults) {
   const std::size_t nd = instance.decode.size();
-  kvWork_.assign(instance.calls.size() * nd, 0);
+  kvWork_.assign(1, std::vector<double>(instance.calls.size() * nd, 0));
   sequenceWork_.assign(instance.calls.size() * nd, 0);
   for (std::size_t i = 0; i < instance.calls.size(); ++i) {
     const BoundCall& c = instance.calls[i];
@@ -41,10 +41,12 @@ WorkTerms::WorkTerms(const PairInstance& instance, const WorkFaults& faults)
       const BoundClass& d = instance.decode[k];
       const double held = instance.reservesAll ? n * static_cast<double>(c.kv) : context;
       const double own = n * (d.floor.perSequence - kRounding) + d.floor.perContext * context;
-      kvWork_[i * nd + k] = own + d.floor.base * held / static_cast<double>(d.kvTokens);
+      kvWork_[0][i * nd + k] = own + d.floor.base * held / static_cast<double>(d.kvTokens);
       sequenceWork_[i * nd + k] = own + n * d.floor.base / d.maxSequences;
     }
   }
+
+  packings();
 
   std::vector<std::uint16_t> models;
   for (const BoundClass& k : instance.prefill) models.push_back(k.model);
@@ -60,14 +62,52 @@ WorkTerms::WorkTerms(const PairInstance& instance, const WorkFaults& faults)
     for (std::uint32_t k = 0; k < nd; ++k) {
       if (instance.decode[k].model == model) d.push_back(k);
     }
-    addMachines(Work::kPrefill, p);
-    for (const Work work : {Work::kKv, Work::kSequences, Work::kLatency}) addMachines(work, d);
+    addMachines(Work::kPrefill, 0, p);
+    for (std::uint32_t f = 0; f < kvWork_.size(); ++f) addMachines(Work::kKv, f, d);
+    for (const Work work : {Work::kSequences, Work::kLatency}) addMachines(work, 0, d);
   }
   items_.resize(machines_.size());
 }
 
+/// Work by dual feasible functions, where some share is large enough for them to say more than the identity.
+void WorkTerms::packings() {
+  if (!instance_.reservesAll) return;
+  const std::size_t nd = instance_.decode.size();
+  const auto variant = [&](auto&& shareOf) {
+    std::vector<double> work = kvWork_[0];
+    bool more = false;
+    for (std::size_t i = 0; i < instance_.calls.size(); ++i) {
+      const BoundCall& c = instance_.calls[i];
+      const auto n = static_cast<double>(c.iterations);
+      for (std::size_t k = 0; k < nd; ++k) {
+        const BoundClass& d = instance_.decode[k];
+        if (instance_.decodeTime[i * nd + k] == kNever) continue;
+        const double identity = static_cast<double>(c.kv) / static_cast<double>(d.kvTokens);
+        const double share = shareOf(c.kv, d.kvTokens);
+        more |= n > 0 && share > identity * 1.01;
+        work[i * nd + k] += n * d.floor.base * (share - identity);
+      }
+    }
+    if (more) kvWork_.push_back(std::move(work));
+  };
+  for (std::int64_t m = 1; m <= 4; ++m) {
+    variant([m](std::int64_t kv, std::int64_t cap) {
+      const std::int64_t parts = (m + 1) * kv / cap;
+      if (parts * cap == (m + 1) * kv) return static_cast<double>(kv) / static_cast<double>(cap);
+      return static_cast<double>(parts) / static_cast<double>(m);
+    });
+  }
+  for (const std::int64_t tenths : {1, 2, 3, 4}) {
+    variant([tenths](std::int64_t kv, std::int64_t cap) {
+      if (10 * kv > (10 - tenths) * cap) return 1.0;
+      if (10 * kv < tenths * cap) return 0.0;
+      return static_cast<double>(kv) / static_cast<double>(cap);
+    });
+  }
+}
+
 /// What weights are made of: work that does not depend on alpha.
-double WorkTerms::fixedWork(Work work, std::size_t call, std::size_t k) const {
+double WorkTerms::fixedWork(Work work, std::uint32_t packing, std::size_t call, std::size_t k) const {
   const BoundCall& c = instance_.calls[call];
   const std::size_t at = call * instance_.decode.size() + k;
   switch (work) {
@@ -76,7 +116,7 @@ double WorkTerms::fixedWork(Work work, std::size_t call, std::size_t k) const {
       return time == kNever ? -1 : static_cast<double>(time);
     }
     case Work::kKv:
-      return instance_.decodeOf(call, k) == kNever ? -1 : kvWork_[at];
+      return instance_.decodeOf(call, k) == kNever ? -1 : kvWork_[packing][at];
     case Work::kSequences:
       return instance_.decodeOf(call, k) == kNever ? -1 : sequenceWork_[at];
     case Work::kLatency: {
@@ -90,10 +130,11 @@ double WorkTerms::fixedWork(Work work, std::size_t call, std::size_t k) const {
   return -1;
 }
 
-void WorkTerms::add(Work work, const std::vector<std::uint32_t>& classes,
+void WorkTerms::add(Work work, std::uint32_t packing, const std::vector<std::uint32_t>& classes,
                     const std::vector<double>& weights) {
   Machine m;
   m.work = work;
+  m.packing = packing;
   m.classes = classes;
   for (std::size_t i = 0; i < classes.size(); ++i) {
     const auto weight = static_cast<std::int64_t>(std::clamp(weights[i], 0.0, 1.0) * kUnit + 0.5);
@@ -103,14 +144,16 @@ void WorkTerms::add(Work work, const std::vector<std::uint32_t>& classes,
   }
   if (m.speed == 0) return;
   for (const Machine& other : machines_) {
-    if (other.work == work && other.classes == classes && other.weights == m.weights) return;
+    if (other.work == work && other.packing == packing && other.classes == classes &&
+        other.weights == m.weights)
+      return;
   }
   machines_.push_back(std::move(m));
 }
 
 /// Weights: by speed, by speed as its outer deciles over the calls see it, all equal, and by speed without
 /// the slowest classes.
-void WorkTerms::addMachines(Work work, const std::vector<std::uint32_t>& classes) {
+void WorkTerms::addMachines(Work work, std::uint32_t packing, const std::vector<std::uint32_t>& classes) {
   if (classes.empty()) return;
   const std::size_t n = classes.size();
   std::vector<double> mean(n, 0);
@@ -119,13 +162,13 @@ void WorkTerms::addMachines(Work work, const std::vector<std::uint32_t>& classes
   for (std::size_t i = 0; i < instance_.calls.size(); ++i) {
     if (work != Work::kPrefill && instance_.calls[i].iterations == 0) continue;
     bool everywhere = true;
-    for (const std::uint32_t k : classes) everywhere &= fixedWork(work, i, k) > 0;
+    for (const std::uint32_t k : classes) everywhere &= fixedWork(work, packing, i, k) > 0;
     if (!everywhere) continue;
-    for (std::size_t j = 0; j < n; ++j) mean[j] += fixedWork(work, i, classes[j]);
+    for (std::size_t j = 0; j < n; ++j) mean[j] += fixedWork(work, packing, i, classes[j]);
     ++counted;
   }
   if (counted == 0) {
-    add(work, classes, std::vector<double>(n, 1));
+    add(work, packing, classes, std::vector<double>(n, 1));
     return;
   }
   std::vector<std::size_t> order(n);
@@ -134,15 +177,15 @@ void WorkTerms::addMachines(Work work, const std::vector<std::uint32_t>& classes
   const std::size_t fastest = order[0];
   for (std::size_t i = 0; i < instance_.calls.size(); ++i) {
     if (work != Work::kPrefill && instance_.calls[i].iterations == 0) continue;
-    const double fast = fixedWork(work, i, classes[fastest]);
+    const double fast = fixedWork(work, packing, i, classes[fastest]);
     for (std::size_t j = 0; j < n; ++j) {
-      const double own = fixedWork(work, i, classes[j]);
+      const double own = fixedWork(work, packing, i, classes[j]);
       if (fast > 0 && own > 0) ratios[j].push_back(fast / own);
     }
   }
   std::vector<double> bySpeed(n);
   for (std::size_t j = 0; j < n; ++j) bySpeed[j] = mean[fastest] / mean[j];
-  add(work, classes, bySpeed);
+  add(work, packing, classes, bySpeed);
   if (n == 1) return;
   for (const double share : {0.1, 0.5, 0.9}) {
     std::vector<double> weights(n);
@@ -154,13 +197,13 @@ void WorkTerms::addMachines(Work work, const std::vector<std::uint32_t>& classes
     }
     const double top = *std::max_element(weights.begin(), weights.end());
     for (double& w : weights) w /= top;
-    add(work, classes, weights);
+    add(work, packing, classes, weights);
   }
-  add(work, classes, std::vector<double>(n, 1));
+  add(work, packing, classes, std::vector<double>(n, 1));
   std::vector<double> weights = bySpeed;
   for (std::size_t j = n; --j > 0;) {
     weights[order[j]] = 0;
-    add(work, classes, weights);
+    add(work, packing, classes, weights);
   }
 }
 
@@ -176,14 +219,14 @@ double WorkTerms::workWithin(const Machine& m, std::size_t call, std::size_t k, 
   const Nanos time = instance_.decodeTime[at];
   const Nanos before = instance_.decodeBefore[at];
   if (time == kNever || before == kNever || before + time > slack) return -1;
-  if (m.work == Work::kKv) return kvWork_[at];
-  if (m.work == Work::kSequences) return sequenceWork_[at];
+  if (m.work == Work::kKv) return std::max(0.0, kvWork_[m.packing][at]);
+  if (m.work == Work::kSequences) return std::max(0.0, sequenceWork_[at]);
   const DecodeFloor& f = instance_.decode[k].floor;
   const auto n = static_cast<double>(c.iterations);
   const double g = f.perSequence + f.perContext * static_cast<double>(c.firstContext);
   const double longest = static_cast<double>(slack - before) * (1 + kMargin) / n + kRounding;
   if (longest <= f.base) return 0;  // only within the rounding
-  return n * (g * longest / (longest - f.base) - kRounding);
+  return std::max(0.0, n * (g * longest / (longest - f.base) - kRounding));
 }
 
 void WorkTerms::windows() {
@@ -276,7 +319,7 @@ double WorkTerms::pathWork(const Machine& m, const BoundWorkflow& w, double budg
           const double root = std::sqrt(u * g) + std::sqrt(mu * f.base);
           cost = n * (root * root - (u + mu) * kRounding) + mu * before;
         } else {
-          const double work = m.work == Work::kKv ? kvWork_[at] : sequenceWork_[at];
+          const double work = m.work == Work::kKv ? kvWork_[m.packing][at] : sequenceWork_[at];
           cost = u * work + mu * (before + static_cast<double>(instance_.decodeTime[at]));
         }
       }
@@ -323,7 +366,7 @@ void WorkTerms::machineItems(std::size_t index) {
   const std::size_t calls = instance_.calls.size();
   auto& items = items_[index];
   items.assign(calls + instance_.workflows.size(), 0);
-  const double fault = faults_.work[static_cast<std::size_t>(m.work)];
+  const double fault = faults_.work[static_cast<std::size_t>(m.work)] * (m.packing > 0 ? faults_.packing : 1);
   for (std::size_t w = 0; w < instance_.workflows.size(); ++w) {
     if (open_[w] == 0) continue;
     const BoundWorkflow& wf = instance_.workflows[w];

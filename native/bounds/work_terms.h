@@ -7,16 +7,19 @@
 //
 //   prefill    work_k = prefill_k              an instance computes one prompt at a time
 //   KV         work_k = sum over its iterations of base_k * kv / cap_k + seq_k + ctx_k * context
-//                                              the KV of a batch is at most cap, so base >= base * sum kv /
-//                                              cap
+//                                              the KV of a batch is at most cap: base >= base * sum kv / cap
+//   packing    KV with f(kv / cap) for kv / cap, f dual feasible: wherever shares sum to at most 1, so do
+//   their
+//              f. f_m(x) = x where (m + 1) x is whole, else floor((m + 1) x) / m, m = 1 .. 4: two calls
+//              beyond half the KV never share a batch, and so on. g_e(x) = 1 above 1 - e, 0 below e, else x.
+//              Only where reservations hold.
 //   sequences  the same with base_k / maxSequences_k     a batch has at most so many
 //   latency    work_k = n * g * T / (T - base_k), g = seq_k + ctx_k * context at its start, n iterations,
 //              T = (longest time the decode may take) / n
 //                                              an iteration of T_j = base + sum_m g_m splits exactly into
 //                                              g_m T_j / (T_j - base); that is convex in T_j (Jensen)
 //   path       the calls of a critical path take at most B = D - tools in sum, so for every mu >= 0 their
-//   work
-//              is at least sum_c min_k (u_k work_k + mu time_k) - mu B. What this exceeds the path's own
+//              work is at least sum_c min_k (u_k work_k + mu time_k) - mu B. What this exceeds the path's own
 //              items by is one further item, in the hull of their windows. With the latency work of one call,
 //              min over T of u n g T / (T - base) + mu n T = n (sqrt(u g) + sqrt(mu base))^2.
 //
@@ -42,12 +45,14 @@ inline constexpr std::size_t kWorks = 4;
 /// Factors on the work terms: 1 each. Anything else is a broken bound, which tests must catch.
 struct WorkFaults {
   double work[kWorks] = {1, 1, 1, 1};
+  double packing = 1;  ///< of KV work with f other than the identity
   double path = 1;
   double window = 1;  ///< of what is left of a window beyond the isolated time
 };
 
 struct Machine {
   Work work = Work::kPrefill;
+  std::uint32_t packing = 0;           ///< kKv: which f, 0 = the identity
   std::vector<std::uint32_t> classes;  ///< of its role and model
   std::vector<std::int64_t> weights;   ///< by entry of classes, in 1/1024
   std::int64_t speed = 0;              ///< sum of weight * instances
@@ -85,9 +90,11 @@ class WorkTerms {
   }
 
  private:
-  void addMachines(Work work, const std::vector<std::uint32_t>& classes);
-  void add(Work work, const std::vector<std::uint32_t>& classes, const std::vector<double>& weights);
-  double fixedWork(Work work, std::size_t call, std::size_t k) const;
+  void packings();
+  void addMachines(Work work, std::uint32_t packing, const std::vector<std::uint32_t>& classes);
+  void add(Work work, std::uint32_t packing, const std::vector<std::uint32_t>& classes,
+           const std::vector<double>& weights);
+  double fixedWork(Work work, std::uint32_t packing, std::size_t call, std::size_t k) const;
   double workWithin(const Machine& m, std::size_t call, std::size_t k, Nanos slack) const;
   void windows();
   void machineItems(std::size_t i);
@@ -97,8 +104,8 @@ class WorkTerms {
   const PairInstance& instance_;
   WorkFaults faults_;
   std::vector<Machine> machines_;
-  std::vector<double> kvWork_;        ///< [calls x decode classes] ns
-  std::vector<double> sequenceWork_;  ///< [calls x decode classes] ns
+  std::vector<std::vector<double>> kvWork_;  ///< by packing, [calls x decode classes] ns
+  std::vector<double> sequenceWork_;         ///< [calls x decode classes] ns
   ItemGroup groups_[2];
   std::vector<std::vector<std::int64_t>> items_;
   std::vector<std::uint8_t> open_;

@@ -427,7 +427,7 @@ TEST_CASE("no schedule of a tiny instance is below the bound; broken work terms 
     bounds::WorkFaults faults;
     std::uint32_t caught = 0;
   };
-  std::vector<Fault> faults(6);
+  std::vector<Fault> faults(7);
   for (std::size_t i = 0; i < bounds::kWorks; ++i) faults[i].faults.work[i] = 1.4;
   faults[0].name = "prefill";
   faults[1].name = "KV";
@@ -437,6 +437,8 @@ TEST_CASE("no schedule of a tiny instance is below the bound; broken work terms 
   faults[4].faults.path = 1.4;
   faults[5].name = "window";
   faults[5].faults.window = 0.6;
+  faults[6].name = "packing";
+  faults[6].faults.packing = 1.4;
 
   std::uint32_t exhaustive = 0;
   std::uint32_t binding = 0;
