@@ -193,7 +193,9 @@ export function createProgram(context: Context): Command {
 
   const bound = program
     .command('bound')
-    .description('What no scheduler can be below on a prefill-decode cluster, and how far policies are from it.')
+    .description(
+      'What no scheduler can be below on a prefill-decode cluster, and how far policies are from it.',
+    )
   addGridFlags(bound, numeric)
     .addHelpText(
       'after',

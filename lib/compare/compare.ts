@@ -163,7 +163,8 @@ class Comparison {
           const prepared = await this.#prepared(setting, policy, seed, rate)
           const columns = this.#checked.bound ? workflowColumns(prepared.trace.workflows) : undefined
           const batch = await this.#run(prepared, SCALES, columns)
-          const bound = columns && seedBound(largestRatio(columns), await this.#bound(setting, seed, prepared))
+          const bound =
+            columns && seedBound(largestRatio(columns), await this.#bound(setting, seed, prepared))
           runs[s]![p]![seed - 1] = {
             seed,
             batch,

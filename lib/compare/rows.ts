@@ -1,5 +1,5 @@
-import type { Feedback, Knowledge, NativeAddon, PairOptions, Planning, SloBase } from '../native.ts'
 import { type RowBound, rowBound, type SeedBound } from '../bounds/row.ts'
+import type { Feedback, Knowledge, NativeAddon, PairOptions, Planning, SloBase } from '../native.ts'
 import type { BatchResult } from '../simulator/batch.ts'
 import type { Column } from '../simulator/chunk.ts'
 import type { Policy } from '../simulator/policies.ts'
