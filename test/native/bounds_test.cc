@@ -15,6 +15,11 @@
 #include "bounds/decode_floor.h"
 #include "bounds/packing_lp.h"
 #include "bounds/separation.h"
+#include "model/kernel_sets.h"
+#include "model/llm.h"
+#include "model/polynomial.h"
+#include "model/profile.h"
+#include "model/roofline.h"
 #include "queueing.h"
 #include "simulator/simulation.h"
 
@@ -26,6 +31,43 @@ namespace {
 template <class Values>
 auto any(Random& random, const Values& values) {
   return values[random.below(static_cast<std::uint32_t>(std::size(values)))];
+}
+
+/// A measured profile, a polynomial whose regimes may make larger batches faster, or a roofline.
+LatencyModel tabulated(Random& random) {
+  LatencyModel model;
+  const std::uint32_t kind = random.below(5);
+  if (kind == 0) {
+    RooflineSpec spec;
+    spec.llm = kLlms[random.below(kLlms.size())].spec;
+    spec.gpu = kGpus[random.below(kGpus.size())].spec;
+    spec.tensorParallel = 1u << random.below(4);
+    if (ok(LatencyModel::roofline(spec, &model))) return model;
+  }
+  if (kind <= 2) {
+    LatencyPolynomial p;
+    p.prefill.push_back({1, 0.1 + random.uniform(), random.uniform() * 0.1, random.uniform() * 1e-5});
+    for (std::uint32_t i = 0, from = 1; i < 1 + random.below(3); ++i, from += 1 + random.below(5))
+      p.decode.push_back({from, 0.1 + random.uniform() * 3, random.uniform() * 0.3, random.uniform() * 1e-3});
+    REQUIRE(ok(LatencyModel::polynomial(p, &model)));
+    return model;
+  }
+  const auto grid = [&](std::uint32_t row, std::uint32_t column) {
+    ProfileGrid g;
+    for (std::uint32_t n = 1 + random.below(5); n > 0; --n, row += 1 + random.below(6)) g.rows.push_back(row);
+    for (std::uint32_t n = 1 + random.below(5); n > 0; --n, column += 1 + random.below(200))
+      g.columns.push_back(column);
+    const std::size_t width = g.columns.size();
+    for (std::size_t i = 0; i < g.rows.size() * width; ++i) {
+      Fine least = fineFromMs(0.5);
+      if (i % width > 0) least = std::max(least, g.times[i - 1]);
+      if (i >= width) least = std::max(least, g.times[i - width]);
+      g.times.push_back(least + fineFromMs(random.uniform()));
+    }
+    return g;
+  };
+  REQUIRE(ok(LatencyModel::profile(grid(1, random.below(50)), grid(0, 1 + random.below(50)), &model)));
+  return model;
 }
 
 // --- tiny instances
@@ -525,7 +567,10 @@ TEST_CASE("no policy of the simulator is below the bound on random clusters") {
       const LatencyConstants c{random.uniform() * 3, 0.001 + random.uniform() * 0.2,
                                0.05 + random.uniform() * 3, random.below(2) * random.uniform() * 0.3,
                                random.below(2) * random.uniform() * 1e-3};
-      if (random.below(4) == 0)
+      const std::uint32_t kind = random.below(6);
+      if (kind <= 1)
+        model = tabulated(random);
+      else if (kind == 2)
         REQUIRE(LatencyModel::table({{10, kMillisecond}, {300, 5 * kMillisecond}}, c, &model) == Status::kOk);
       else
         REQUIRE(LatencyModel::constants(c, &model) == Status::kOk);
@@ -627,6 +672,33 @@ TEST_CASE("the decode floor is below every iteration") {
         CHECK(floor.at(b, static_cast<double>(k)) >= time * (1 - 1e-6) - 0.1);
     }
   }
+}
+
+TEST_CASE(
+    "the decode floor is below every iteration of tables, and decodes alone are the fastest where it says "
+    "so") {
+  std::uint32_t alone = 0;
+  for (std::uint32_t n = 0; n < 300; ++n) {
+    CAPTURE(n);
+    Random random(0x7ab1e + n);
+    const LatencyModel model = tabulated(random);
+    const std::uint32_t batch = 1 + random.below(30);
+    const std::int64_t context = batch + random.below(4'000);
+    const bounds::DecodeFloor floor = bounds::decodeFloor(model, batch, context);
+    alone += floor.aloneIsFastest ? 1 : 0;
+    for (std::uint32_t i = 0; i < 300; ++i) {
+      const std::uint32_t b = 1 + random.below(batch);
+      const std::int64_t k = b + random.below(static_cast<std::uint32_t>(context - b) + 1);
+      const FineSum fine = model.piece(b, k).at(k);
+      CHECK(floor.at(b, static_cast<double>(k)) <= static_cast<double>(fine) / (1 << kFineBits));
+      if (!floor.aloneIsFastest) continue;
+      const std::int64_t own =
+          1 + random.below(static_cast<std::uint32_t>(k - b + 1));  // the others have 1 each
+      CHECK(model.piece(1, own).at(own) <= fine);
+    }
+  }
+  CHECK(alone > 30);
+  CHECK(alone < 270);
 }
 
 TEST_CASE("certificate: exact, and no multipliers break it") {
