@@ -523,7 +523,28 @@ export interface NativeResult {
   placementFailure?: PlacementFailure | null
 }
 
+/** A lower bound on Req for some shares of the workflows (`native/bounds/bound.h`). */
+export interface NativeBound {
+  status: number
+  bounds: {
+    tau: number
+    /** No schedule has a smaller Req; Infinity where never so many can end in time. */
+    ratio: number
+    /** It is that of the critical paths alone. */
+    isolated: boolean
+    /** What bounds: shares of the proof's capacity that sum to 1; all 0 where `isolated`. */
+    shares: { prefill: number; kv: number; sequences: number; latency: number }
+  }[]
+  /** Ratios looked at, and linear programs solved. */
+  evaluations: number
+  rounds: number
+  /** Thread CPU time. */
+  cpuMs: number
+}
+
 export interface NativeSimulator {
+  /** `taus`: shares of the workflows, in (0, 1]. Status 17 on unified clusters. */
+  bound(options: NativeRun, taus: Float64Array): NativeBound
   run(options: NativeRun, outputs: NativeOutputs): NativeResult
   /** Like run, and returns the binary log: records of `native/scheduler/events.h` and decisions, in order. */
   record(options: NativeRun, outputs: NativeOutputs): { result: NativeResult; log: Uint8Array }

@@ -3,6 +3,13 @@ import { parameter, registeredNames } from './options.ts'
 
 /** The flags of compare. Those that are repeatable span a grid. */
 export function addCompareFlags(command: Command, numeric: (text: string) => unknown): Command {
+  return addGridFlags(command, numeric)
+    .option('--bound', 'also what no scheduler can be below, and each policy’s ratio to it (docs/bounds.md)')
+    .option('--csv', 'comma-separated rows on standard output')
+}
+
+/** Those that `bound` has as well. */
+export function addGridFlags(command: Command, numeric: (text: string) => unknown): Command {
   const several = (flags: string, text: string) => command.option(flags, `${text}; repeatable`, collect)
   several('--workload <name|file>', 'a generated workload or a trace file')
   several('--cluster <name|file>', `preset or JSON file (default: hexagent-hetero-1)`)
@@ -50,7 +57,6 @@ export function addCompareFlags(command: Command, numeric: (text: string) => unk
     .option('--overlap <share>', 'KV moved when the prefill ends, 0 to 1 (default: 0)', numeric)
     .option('--workers <n>', 'threads; 0 = none (default: none for small jobs, else cores − 1)', numeric)
     .option('--json', 'one JSON document on standard output')
-    .option('--csv', 'comma-separated rows on standard output')
     .addHelpText('after', registeredNames)
 }
 

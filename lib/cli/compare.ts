@@ -24,6 +24,7 @@ export interface CompareFlags extends Record<(typeof COMMON)[number], unknown> {
   remaining?: string[]
   context?: string[]
   paper?: boolean
+  bound?: boolean
   parameter?: Record<string, unknown>
   workers?: unknown
   json?: boolean
@@ -51,6 +52,7 @@ const SAME = [
   'remaining',
   'context',
   'paper',
+  'bound',
   'workers',
 ] as const satisfies readonly (keyof CompareFlags & keyof CompareOptions)[]
 
@@ -58,8 +60,7 @@ export async function compareCommand(flags: CompareFlags, context: Context): Pro
   if (flags.json && flags.csv) {
     throw new LaxityError('ERR_LAXITY_OPTION', '`csv` and `json` exclude each other', 'csv')
   }
-  const options = Object.fromEntries(SAME.map((name) => [name, flags[name]]))
-  if (flags.parameter !== undefined) options.parameters = flags.parameter
+  const options = compareFlagOptions(flags)
   const bar = progressBar()
   let result: CompareResult
   try {
@@ -73,6 +74,13 @@ export async function compareCommand(flags: CompareFlags, context: Context): Pro
     bar.stop()
   }
   await context.print(await output(result, flags))
+}
+
+/** Flags as options of the API, which checks them. */
+export function compareFlagOptions(flags: CompareFlags): Record<string, unknown> {
+  const options: Record<string, unknown> = Object.fromEntries(SAME.map((name) => [name, flags[name]]))
+  if (flags.parameter !== undefined) options.parameters = flags.parameter
+  return options
 }
 
 async function output(result: CompareResult, flags: CompareFlags): Promise<string> {

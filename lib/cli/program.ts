@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import type { CalibrateFlags } from './calibrate.ts'
 import type { CapacityFlags } from './capacity.ts'
 import type { CompareFlags } from './compare.ts'
-import { addCompareFlags } from './compare-options.ts'
+import { addCompareFlags, addGridFlags } from './compare-options.ts'
 import type { Context } from './context.ts'
 import type { EstimateFlags } from './estimate.ts'
 import { addRunFlags, addSetupFlags } from './options.ts'
@@ -193,6 +193,24 @@ export function createProgram(context: Context): Command {
     .action(async (flags: CompareFlags) => {
       const { compareCommand } = await import('./compare.ts')
       await compareCommand(flags, context)
+    })
+
+  const bound = program
+    .command('bound')
+    .description(
+      'What no scheduler can be below on a prefill-decode cluster, and how far policies are from it.',
+    )
+  addGridFlags(bound, numeric)
+    .addHelpText(
+      'after',
+      examples([
+        'bound --workload mixed --load 0.9 --workflows 200',
+        'bound --workload bfcl --cluster hexagent-h200 --policy hexagent --load 0.8,1 --json',
+      ]),
+    )
+    .action(async (flags: CompareFlags) => {
+      const { boundCommand } = await import('./bound.ts')
+      await boundCommand(flags, context)
     })
 
   addSetupFlags(

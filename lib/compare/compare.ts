@@ -1,6 +1,8 @@
 import { setMaxListeners } from 'node:events'
+import { lowerBound } from '../bounds/bound.ts'
+import { seedBound } from '../bounds/row.ts'
 import { LaxityError } from '../errors.ts'
-import type { NativeAddon, NativeOutputs } from '../native.ts'
+import type { NativeAddon, NativeBound, NativeOutputs } from '../native.ts'
 import { type BatchResult, MS_PER_CALL, runBatch } from '../simulator/batch.ts'
 import { SIMULATE_KEYS, type SimulateOptions } from '../simulator/options.ts'
 import { defaultWorkers } from '../simulator/pool.ts'
@@ -64,6 +66,8 @@ class Comparison {
   readonly #signal: AbortSignal
   readonly #tables = new Map<Workload, Map<string, Promise<TraceTable>>>()
   readonly #progress: Progresses
+  /** By site, load, knowledge and seed: what else a setting has is the scheduler's, or slows it down. */
+  readonly #bounds = new Map<Site, Map<string, Promise<NativeBound>>>()
   #workers = 0
   #cpuMs = 0
   #calls = 0
@@ -157,7 +161,10 @@ class Comparison {
         setting.site.policies.map((policy, p) => async () => {
           const rate = setting.load * rates.get(setting.site)!
           const prepared = await this.#prepared(setting, policy, seed, rate)
-          const batch = await this.#run(prepared, SCALES)
+          const columns = this.#checked.bound ? workflowColumns(prepared.trace.workflows) : undefined
+          const batch = await this.#run(prepared, SCALES, columns)
+          const bound =
+            columns && seedBound(largestRatio(columns), await this.#bound(setting, seed, prepared))
           runs[s]![p]![seed - 1] = {
             seed,
             batch,
@@ -165,6 +172,7 @@ class Comparison {
             sloBase: prepared.run.sloBase,
             deadlines: prepared.run.deadlines === false ? 'none' : 'slo',
             error: prepared.error,
+            ...(bound && { bound }),
           }
         }),
       ),
@@ -193,6 +201,20 @@ class Comparison {
     this.#calls += batch.value(0, 'calls')
     this.#runs++
     return batch
+  }
+
+  #bound({ site, load, knowledge }: Setting, seed: number, prepared: Prepared): Promise<NativeBound> {
+    const own = this.#bounds.get(site) ?? new Map<string, Promise<NativeBound>>()
+    this.#bounds.set(site, own)
+    const key = `${load} ${knowledge} ${seed}`
+    const bound =
+      own.get(key) ??
+      lowerBound(prepared, this.#workers, this.#signal).then((found) => {
+        this.#cpuMs += found.cpuMs
+        return found
+      })
+    own.set(key, bound)
+    return bound
   }
 
   #saturationRun(site: Site): Promise<Prepared> {
@@ -248,4 +270,19 @@ class Comparison {
     own.set(key, table)
     return table
   }
+}
+
+function workflowColumns(workflows: number) {
+  const doubles = () => new Float64Array(new SharedArrayBuffer(8 * workflows))
+  return { latencyMs: doubles(), baseMs: doubles() }
+}
+
+/** Of latency / base over all workflows: Req where every one of them counts. */
+function largestRatio({ latencyMs, baseMs }: { latencyMs: Float64Array; baseMs: Float64Array }): number {
+  let largest = 0
+  for (const [w, latency] of latencyMs.entries()) {
+    const base = baseMs[w]!
+    largest = Math.max(largest, base > 0 ? latency / base : Number.POSITIVE_INFINITY)
+  }
+  return largest
 }

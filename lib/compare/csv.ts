@@ -49,6 +49,7 @@ function flat(row: CompareRow): Record<string, unknown> {
   record.planUsMean = row.planUs.mean
   record.planUsP50 = row.planUs.p50
   record.planUsP99 = row.planUs.p99
+  for (const [name, value] of Object.entries(row.bound ?? {})) record[name] = value
   record.versus = row.versusFirst?.policy
   for (const name of COMPARED) {
     const ratio = row.versusFirst?.[name]

@@ -58,6 +58,8 @@ export interface CompareOptions {
   context?: OneOrMore<ContextPreset> | string | undefined
   /** The HexAGenT paper's simulator: `links` free, `staging` unlimited. */
   paper?: boolean | undefined
+  /** Also what no scheduler can be below (docs/bounds.md): prefill-decode clusters, base `horizon`. Default false. */
+  bound?: boolean | undefined
   /** What Req95, Req99 and attainment are multiples of; default as for `simulate`. */
   sloBase?: SloBase | undefined
   /** The same in all runs, as for `simulate`. */
@@ -100,6 +102,7 @@ const PAIRED = [
   'paper',
   'planning',
   'planLatencyMs',
+  'bound',
 ]
 
 export const COMPARE_KEYS: readonly string[] = [
@@ -123,6 +126,7 @@ export const COMPARE_KEYS: readonly string[] = [
     'remaining',
     'context',
     'paper',
+    'bound',
     'workers',
     'signal',
     'onProgress',
@@ -154,6 +158,7 @@ export interface CheckedCompare {
   /** Sigma, 0 = exact; undefined = nothing is declared. */
   remaining: readonly (number | undefined)[]
   contexts: readonly (ContextPreset | undefined)[]
+  bound: boolean
   common: Pick<CompareOptions, (typeof COMMON)[number]>
   workers: number | undefined
   signal: AbortSignal | undefined
@@ -203,6 +208,7 @@ export function readCompare(reader: OptionReader, native: NativeAddon): CheckedC
       ),
     ),
     contexts: reader.given('context') ? choices(reader, 'context', CONTEXT_PRESETS, 'new') : [undefined],
+    bound: readBound(reader),
     common: readCommon(reader, native),
     workers: reader.whole('workers', undefined, 0, MOST_WORKERS),
     signal: reader.signal(),
@@ -265,6 +271,13 @@ function readCommon(reader: OptionReader, native: NativeAddon): CheckedCompare['
     reader.problems.absorb(error)
   }
   return common as CheckedCompare['common']
+}
+
+function readBound(reader: OptionReader): boolean {
+  const bound = reader.boolean('bound')
+  if (bound && reader.given('sloBase') && reader.raw('sloBase') !== 'horizon')
+    reader.add('`bound` is on multiples of the final horizon: leave `sloBase` out', 'bound')
+  return bound
 }
 
 function readLoads(reader: OptionReader): number[] {

@@ -1,3 +1,4 @@
+import { type RowBound, rowBound, type SeedBound } from '../bounds/row.ts'
 import type { Feedback, Knowledge, NativeAddon, PairOptions, Planning, SloBase } from '../native.ts'
 import type { BatchResult } from '../simulator/batch.ts'
 import type { Column } from '../simulator/chunk.ts'
@@ -18,6 +19,8 @@ export interface SeedRow extends Record<Compared, number> {
   seed: number
   completed: number
   evictions: number
+  /** With the option `bound`. */
+  bound?: SeedBound
 }
 
 /** One policy in one setting: means over the seeds, if nothing else is said. */
@@ -76,6 +79,8 @@ export interface CompareRow extends Record<Compared, number> {
   plannedCalls: number | null
   /** Against the first policy of the setting: geometric mean ratio and its interval. Null for the first one itself. */
   versusFirst: ({ policy: string } & Record<Compared, Ratio | null>) | null
+  /** With the option `bound`: what no scheduler can be below, and how far this policy is from it. */
+  bound?: RowBound
   perSeed: SeedRow[]
 }
 
@@ -118,6 +123,7 @@ export interface Run {
   sloBase: SloBase
   deadlines: 'slo' | 'none'
   error: string | undefined
+  bound?: SeedBound
 }
 
 /** The rows of one setting, by policy; `runs[policy][seed]`. */
@@ -134,6 +140,8 @@ export function rowsOf(
     const versus = Object.fromEntries(
       COMPARED.map((name) => [name, pairedRatio(native, column(own, name), column(first, name))]),
     ) as Record<Compared, Ratio | null>
+    const perSeed = own.map((run) => seedRow(run))
+    const bounded = perSeed.flatMap(({ bound, ...seed }) => (bound === undefined ? [] : [{ ...seed, bound }]))
     return {
       ...labels(setting, named, ratePerS, own[0]!),
       ...(Object.fromEntries(COMPARED.map((name) => [name, mean(column(own, name))])) as Record<
@@ -147,7 +155,8 @@ export function rowsOf(
       ]),
       ...use(setting, own),
       versusFirst: k === 0 ? null : { policy: policies[0]!.name, ...versus },
-      perSeed: own.map((run) => seedRow(run)),
+      ...(bounded.length > 0 && { bound: rowBound(bounded) }),
+      perSeed,
     }
   })
 }
@@ -228,7 +237,7 @@ function use({ pairs }: Setting, runs: readonly Run[]) {
   }
 }
 
-function seedRow({ seed, batch }: Run): SeedRow {
+function seedRow({ seed, batch, bound }: Run): SeedRow {
   return {
     seed,
     ...(Object.fromEntries(COMPARED.map((name) => [name, batch.value(0, SOURCE[name])])) as Record<
@@ -237,6 +246,7 @@ function seedRow({ seed, batch }: Run): SeedRow {
     >),
     completed: batch.value(0, 'completed'),
     evictions: batch.value(0, 'evictions') + batch.value(0, 'hiddenEvictions'),
+    ...(bound && { bound }),
   }
 }
 

@@ -18,7 +18,7 @@ export function compareReport(result: CompareResult): string {
 }
 
 /** What was assumed: rows are comparable only where this agrees. */
-function headingOf(rows: readonly CompareRow[]): string {
+export function headingOf(rows: readonly CompareRow[]): string {
   const row = rows[0]!
   const { workload, context, cluster, model, load, ratePerS, knowledge, feedback, error } = row
   const what = [
@@ -37,6 +37,11 @@ function headingOf(rows: readonly CompareRow[]): string {
   if (planned !== undefined) how.push(`planning ${planned.planning} after ${planned.planLatencyMs} ms`)
   const told = rows.find(({ remaining }) => remaining !== null)
   if (told !== undefined) how.push(`remaining ${told.remaining}`)
+  const { bound } = row
+  if (bound !== undefined) {
+    const least = [bound.bound95, bound.bound99, bound.bound100].map(significant)
+    how.push(`no scheduler below Req95 ${least[0]}, Req99 ${least[1]}, largest ${least[2]}`)
+  }
   if (error !== null) how.push(`errors ${error}`)
   return `${what}\n${how.join(', ')}`
 }
@@ -57,6 +62,16 @@ function settingTable(rows: readonly CompareRow[]): string {
     ['P99', (row) => duration(row.p99Ms)],
     ['workflows/s', (row) => significant(row.throughputPerS)],
   ]
+  if (rows.some(({ bound }) => bound !== undefined)) {
+    columns.splice(3, 0, ['/ bound', (row) => over(row.bound?.over95)])
+    columns.splice(6, 0, ['/ bound', (row) => over(row.bound?.over99)])
+    columns.splice(
+      7,
+      0,
+      ['largest', (row) => significant(row.bound?.req100 ?? Number.NaN)],
+      ['/ bound', (row) => over(row.bound?.over100)],
+    )
+  }
   if (paired) {
     columns.push(['prefill busy', (row) => share(row.prefillUtilisation)])
     columns.push(['decode busy', (row) => share(row.decodeUtilisation)])
@@ -84,6 +99,10 @@ function change(ratio: Ratio | null | undefined): string {
   return `${signed(ratio.ratio)} % (${signed(low)} … ${signed(high)})`
 }
 
+function over(ratio: number | null | undefined): string {
+  return ratio === null || ratio === undefined ? '–' : ratio.toFixed(2)
+}
+
 function signed(ratio: number): string {
   const value = (100 * (ratio - 1)).toFixed(1)
   if (Number(value) === 0) return '0.0'
@@ -107,6 +126,12 @@ function footer({ timing, rows }: CompareResult): string {
     lines.push(
       'vs first: geometric mean over the seeds of the ratio to the first policy on the same workflows and arrivals, less 1;',
       'in brackets its 95 % interval (Student-t, paired differences of logarithms).',
+    )
+  }
+  if (rows.some(({ bound }) => bound !== undefined)) {
+    lines.push(
+      '/ bound: geometric mean over the seeds of Req to what no scheduler can be below (certified, docs/bounds.md); largest: the largest',
+      'latency / base, Req where every workflow counts. –: calls were evicted or workflows never ended.',
     )
   }
   lines.push(

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "binding/bounds_wrap.h"
 #include "binding/convert.h"
 #include "binding/trace_wrap.h"
 #include "binding/tuner_wrap.h"
@@ -195,7 +196,8 @@ Napi::Object resultObject(Napi::Env env, Status status, const RunResult& r, std:
 Napi::Function SimulatorWrap::define(Napi::Env env) {
   return DefineClass(
       env, "Simulator",
-      {InstanceMethod<&SimulatorWrap::run>("run"), InstanceMethod<&SimulatorWrap::record>("record")});
+      {InstanceMethod<&SimulatorWrap::run>("run"), InstanceMethod<&SimulatorWrap::record>("record"),
+       InstanceMethod<&SimulatorWrap::bound>("bound")});
 }
 
 SimulatorWrap::SimulatorWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<SimulatorWrap>(info) {
@@ -237,6 +239,22 @@ Napi::Value SimulatorWrap::record(const Napi::CallbackInfo& info) {
   both.Set("result", result);
   both.Set("log", data);
   return both;
+}
+
+Napi::Value SimulatorWrap::bound(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  PlacementFunction function;
+  RunOptions options;
+  if (trace_ == nullptr || !info[0].IsObject()) {
+    fail(env, "Expected run options");
+    return env.Undefined();
+  }
+  if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options, &function)) return env.Undefined();
+  const double before = threadCpuMs();
+  Napi::Object result = lowerBound(env, *trace_, cluster_, options, info[1]);
+  if (env.IsExceptionPending()) return env.Undefined();
+  result.Set("cpuMs", threadCpuMs() - before);
+  return result;
 }
 
 Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* log) {

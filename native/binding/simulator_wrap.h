@@ -14,6 +14,7 @@ class SimulatorWrap : public Napi::ObjectWrap<SimulatorWrap> {
  private:
   Napi::Value run(const Napi::CallbackInfo& info);
   Napi::Value record(const Napi::CallbackInfo& info);
+  Napi::Value bound(const Napi::CallbackInfo& info);
   Napi::Value simulate(const Napi::CallbackInfo& info, EventLog* log);
 
   Napi::ObjectReference traceReference_;

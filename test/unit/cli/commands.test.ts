@@ -28,6 +28,7 @@ describe('the command line', () => {
       'tune',
       'simulate',
       'compare',
+      'bound',
       'convert',
       'replay',
       'report',

@@ -1,0 +1,90 @@
+// A finite instance of the prefill-decode model, as its lower bound sees it (bound.h): what every call takes
+// on every hardware class at least, and when it may run at all.
+//
+// Every time here is a lower bound on what any schedule of the machine needs:
+//   prefill_p   alone on class p. 0 where p batches prompts or has a prefix cache that may hold part of this
+//   one. transfer    alone on both ends, less 2 ns for the rounding of shared links decode_d    at batch 1,
+//   less half a nanosecond per iteration: engines round each stretch of iterations
+//               once. By the affine floor (decode_floor.h) where a larger batch might be faster.
+//   best        min over feasible (p, d) of their sum; a call whose only token comes with its prefill: of
+//               prefill
+//   head, tail  longest path of best times and tool gaps before (with the call's own gap) and after a call
+// Feasible: of the call's model, its prompt fits p and its KV fits d.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "base/time.h"
+#include "bounds/decode_floor.h"
+#include "simulator/simulation.h"
+
+namespace laxity::bounds {
+
+/// A hardware class of one role.
+struct BoundClass {
+  std::uint16_t model = 0;
+  std::uint32_t count = 0;
+  std::int64_t kvTokens = 0;
+  std::uint32_t maxSequences = 1;
+  bool exactPrefill = true;  ///< one prompt at a time
+  bool mayCache = false;     ///< some member has a prefix cache
+  const LatencyModel* latency = nullptr;
+  InstanceSpec spec;
+  DecodeFloor floor;
+};
+
+struct BoundCall {
+  std::uint32_t workflow = 0;
+  std::uint16_t model = 0;
+  std::uint32_t prompt = 0;
+  std::int64_t iterations = 0;    ///< of decode
+  std::int64_t firstContext = 0;  ///< tokens of context in the first of them
+  std::int64_t kv = 0;            ///< on d: reserved if reservations are exact, else what it holds in the end
+  Nanos gap = 0;
+  Nanos head = 0;
+  Nanos tail = 0;
+  Nanos best = 0;
+  Nanos least = 0;        ///< min prefill + transfer; without decode: min prefill
+  Nanos afterwards = 0;   ///< min transfer + decode; without decode: 0
+  bool feasible = false;  ///< somewhere
+};
+
+struct BoundWorkflow {
+  Nanos arrival = 0;
+  Nanos horizon = 0;    ///< H: what its ratio divides by; 0 = its ratio is infinite
+  Nanos critical = 0;   ///< longest path of best times and gaps
+  Nanos pathTools = 0;  ///< gaps on that path
+  std::uint32_t firstCall = 0;
+  std::uint32_t endCall = 0;
+  std::uint32_t firstStep = 0;  ///< its critical path in PairInstance::path
+  std::uint32_t endStep = 0;
+  bool feasible = true;
+};
+
+struct PairInstance {
+  std::vector<BoundClass> prefill;
+  std::vector<BoundClass> decode;
+  std::vector<BoundCall> calls;
+  std::vector<BoundWorkflow> workflows;
+  std::vector<std::uint32_t> path;  ///< calls
+
+  // By call and class; kNever where it cannot run.
+  std::vector<Nanos> prefillTime;   ///< [calls x prefill classes]
+  std::vector<Nanos> prefillAfter;  ///< [calls x prefill classes] min transfer + decode from there
+  std::vector<Nanos> decodeTime;    ///< [calls x decode classes]
+  std::vector<Nanos> decodeBefore;  ///< [calls x decode classes] min prefill + transfer to there
+
+  bool reservesAll = true;  ///< a call holds its whole KV on d as long as it decodes
+
+  Nanos prefillOf(std::size_t call, std::size_t k) const { return prefillTime[call * prefill.size() + k]; }
+  Nanos decodeOf(std::size_t call, std::size_t k) const { return decodeTime[call * decode.size() + k]; }
+};
+
+/// kUnsupported for unified clusters; else as simulate() would refuse the input.
+Status pairInstance(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
+                    PairInstance* out);
+
+}  // namespace laxity::bounds
