@@ -3,6 +3,7 @@ import { COMMON, type CompareOptions } from '../compare/options.ts'
 import { LaxityError } from '../errors.ts'
 import type { Context } from './context.ts'
 import { progressBar } from './progress.ts'
+import { checkReportFlag, saveReport } from './report.ts'
 
 /** What commander hands over: text, not yet checked. Repeatable flags are lists. */
 export interface CompareFlags extends Record<(typeof COMMON)[number], unknown> {
@@ -29,6 +30,7 @@ export interface CompareFlags extends Record<(typeof COMMON)[number], unknown> {
   workers?: unknown
   json?: boolean
   csv?: boolean
+  report?: string
 }
 
 /** Flags that are options of the API under the same name. */
@@ -60,6 +62,7 @@ export async function compareCommand(flags: CompareFlags, context: Context): Pro
   if (flags.json && flags.csv) {
     throw new LaxityError('ERR_LAXITY_OPTION', '`csv` and `json` exclude each other', 'csv')
   }
+  checkReportFlag(flags.report)
   const options = compareFlagOptions(flags)
   const bar = progressBar()
   let result: CompareResult
@@ -73,7 +76,11 @@ export async function compareCommand(flags: CompareFlags, context: Context): Pro
   } finally {
     bar.stop()
   }
-  await context.print(await output(result, flags))
+  const written =
+    flags.report === undefined
+      ? ''
+      : await saveReport(flags.report, [JSON.parse(compareJson(result)) as object], context.signal)
+  await context.print((await output(result, flags)) + (flags.json || flags.csv ? '' : written))
 }
 
 /** Flags as options of the API, which checks them. */

@@ -180,6 +180,7 @@ export function createProgram(context: Context): Command {
     .command('compare')
     .description('Compare policies on the same workflows and arrivals: tails, intervals, utilisation.')
   addCompareFlags(comparison, numeric)
+    .option('--report <file>', REPORT_HELP)
     .addHelpText(
       'after',
       examples([

@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { laxity } from './shared.ts'
 
 const ARGS = [
@@ -72,6 +75,21 @@ describe('laxity compare', () => {
       'p99Ms',
       'throughputPerS',
     ])
+  })
+
+  it('--report writes a page of the same numbers, and names it', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'laxity-compare-'))
+    try {
+      const page = join(folder, 'report.html')
+      const { status, stdout } = await laxity(...ARGS, '--policy', 'vllm', '--report', page)
+      assert.equal(status, 0)
+      assert.ok(stdout.includes(`Report: ${page}`))
+      const html = readFileSync(page, 'utf8')
+      assert.match(html, /<html/)
+      assert.ok(html.includes('vllm') && html.includes('hexgen-homo'))
+    } finally {
+      rmSync(folder, { recursive: true })
+    }
   })
 
   it('prints a table or CSV, and nothing else', async () => {
