@@ -91,8 +91,20 @@ class Builder {
 
   Nanos prefillOn(const BoundClass& k, std::uint32_t row) const {
     const std::uint32_t shared = c_.cachedTokens == nullptr ? 0 : c_.cachedTokens[row];
-    if (!k.exactPrefill || (k.mayCache && shared > 0)) return 0;
+    if ((k.mayCache && shared > 0) || (!k.exactPrefill && !k.latency->hasConstants())) return 0;
     return k.latency->prefill(c_.promptTokens[row], 0);
+  }
+
+  Nanos workOn(const BoundClass& k, std::uint32_t row, Nanos alone) const {
+    const std::int64_t tokens = c_.promptTokens[row];
+    const std::int64_t budget = k.spec.chunkTokens;
+    if (k.exactPrefill || alone == 0 || tokens > budget) return alone;  // a larger prompt runs alone
+    // Each of the two times is rounded once, and so is that of the batch.
+    const Nanos perTokens = k.latency->prefill(static_cast<std::uint32_t>(2 * tokens), 0) - alone - 1;
+    const Nanos base = alone - perTokens - 3;
+    const auto share = static_cast<Nanos>(static_cast<double>(std::max<Nanos>(0, base)) *
+                                          (static_cast<double>(tokens) / static_cast<double>(budget)));
+    return std::max<Nanos>(0, perTokens + share - 3);
   }
 
   Nanos decodeOn(const BoundClass& k, const BoundCall& c) const {
@@ -109,6 +121,7 @@ class Builder {
     const std::size_t nd = out_.decode.size();
     out_.calls.resize(c_.calls);
     out_.prefillTime.assign(c_.calls * np, kNever);
+    out_.prefillWork.assign(c_.calls * np, kNever);
     out_.prefillAfter.assign(c_.calls * np, kNever);
     out_.decodeTime.assign(c_.calls * nd, kNever);
     out_.decodeBefore.assign(c_.calls * nd, kNever);
@@ -156,6 +169,7 @@ class Builder {
       }
       if (after == kNever) continue;
       out_.prefillTime[row * np + p] = prefill;
+      out_.prefillWork[row * np + p] = workOn(from, row, prefill);
       out_.prefillAfter[row * np + p] = after;
       c.best = std::min(c.best, prefill + after);
       c.afterwards = std::min(c.afterwards, after);
