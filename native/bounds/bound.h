@@ -13,13 +13,14 @@
 //
 // What it relaxes: service inside a window is preemptive, divisible and moves freely; late workflows use
 // nothing; z is fractional; predecessors do not queue; one weight vector over hardware classes at a time;
-// prefill and decode meet only in z; KV packing is fluid. Any idling, placement, batch composition, order and
-// foresight is allowed, links may be contended or not, room on d may be early or late.
+// prefill and decode meet only in z; KV packing is fluid but for the dual feasible functions. Any idling,
+// placement, batch composition, order and foresight is allowed, links may be contended or not, room on d may
+// be early or late.
 //
 // What it takes as given: every call is prefilled once and decodes on one instance. An eviction lets a second
 // prefill emit a token that a decode iteration would have, so a run with evictions is outside the model
-// (RunResult::evictions, hiddenEvictions). Instances that batch prompts, and calls that a prefix cache may
-// know, count as no prefill work.
+// (RunResult::evictions, hiddenEvictions). Calls that a prefix cache may know, and prompts batched by a model
+// without constants, count as no prefill work.
 #pragma once
 
 #include <cstdint>

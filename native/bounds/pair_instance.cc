@@ -9,6 +9,9 @@ namespace laxity::bounds {
 namespace {
 
 constexpr Nanos kTransferSlack = 2;
+/// Whatever is longer is held there, so that sums stay representable: less than it is, and so still a bound.
+constexpr Nanos kMostOfCall = kMaxTime >> 17;
+constexpr Nanos kMostOfPath = kMaxTime >> 3;
 
 Nanos plus(Nanos a, Nanos b) { return a == kNever || b == kNever ? kNever : a + b; }
 
@@ -91,8 +94,20 @@ class Builder {
 
   Nanos prefillOn(const BoundClass& k, std::uint32_t row) const {
     const std::uint32_t shared = c_.cachedTokens == nullptr ? 0 : c_.cachedTokens[row];
-    if (!k.exactPrefill || (k.mayCache && shared > 0)) return 0;
-    return k.latency->prefill(c_.promptTokens[row], 0);
+    if ((k.mayCache && shared > 0) || (!k.exactPrefill && !k.latency->hasConstants())) return 0;
+    return std::min(kMostOfCall, k.latency->prefill(c_.promptTokens[row], 0));
+  }
+
+  Nanos workOn(const BoundClass& k, std::uint32_t row, Nanos alone) const {
+    const std::int64_t tokens = c_.promptTokens[row];
+    const std::int64_t budget = k.spec.chunkTokens;
+    if (k.exactPrefill || alone == 0 || tokens > budget) return alone;  // a larger prompt runs alone
+    // Each of the two times is rounded once, and so is that of the batch.
+    const Nanos perTokens = k.latency->prefill(static_cast<std::uint32_t>(2 * tokens), 0) - alone - 1;
+    const Nanos base = alone - perTokens - 3;
+    const auto share = static_cast<Nanos>(static_cast<double>(std::max<Nanos>(0, base)) *
+                                          (static_cast<double>(tokens) / static_cast<double>(budget)));
+    return std::max<Nanos>(0, perTokens + share - 3);
   }
 
   Nanos decodeOn(const BoundClass& k, const BoundCall& c) const {
@@ -101,7 +116,8 @@ class Builder {
       return std::max<Nanos>(0, k.latency->decodeAlone(c.firstContext, c.iterations) - rounding);
     const auto n = static_cast<double>(c.iterations);
     const double mean = static_cast<double>(c.firstContext) + (n - 1) / 2;
-    return std::max<Nanos>(0, static_cast<Nanos>(n * k.floor.at(1, mean) * (1 - 1e-9)) - rounding);
+    return std::max<Nanos>(
+        0, static_cast<Nanos>(std::min(1e18, n * k.floor.at(1, mean) * (1 - 1e-9))) - rounding);
   }
 
   void calls() {
@@ -109,6 +125,7 @@ class Builder {
     const std::size_t nd = out_.decode.size();
     out_.calls.resize(c_.calls);
     out_.prefillTime.assign(c_.calls * np, kNever);
+    out_.prefillWork.assign(c_.calls * np, kNever);
     out_.prefillAfter.assign(c_.calls * np, kNever);
     out_.decodeTime.assign(c_.calls * nd, kNever);
     out_.decodeBefore.assign(c_.calls * nd, kNever);
@@ -130,12 +147,13 @@ class Builder {
     c.iterations = c_.outputTokens[row] - firstTokens;
     c.firstContext = c.prompt + firstTokens;
     c.kv = std::int64_t{c.prompt} + c_.outputTokens[row];
-    c.gap = c_.toolGapMs == nullptr ? 0 : fromMs(c_.toolGapMs[row]);
+    c.gap = c_.toolGapMs == nullptr ? 0 : std::min(kMostOfPath, fromMs(c_.toolGapMs[row]));
     // What it holds when its last iteration begins decides whether it can run; a reservation asks for all.
     const std::int64_t holds = out_.reservesAll ? c.kv : c.kv - 1;
     for (std::size_t d = 0; d < nd; ++d) {
       const BoundClass& k = out_.decode[d];
-      if (k.model == c.model && holds <= k.kvTokens) out_.decodeTime[row * nd + d] = decodeOn(k, c);
+      if (k.model == c.model && holds <= k.kvTokens)
+        out_.decodeTime[row * nd + d] = std::min(kMostOfCall, decodeOn(k, c));
     }
     const std::int64_t moved = tokensToMove(c.prompt, overlap_);
     c.best = c.least = c.afterwards = kNever;
@@ -147,8 +165,8 @@ class Builder {
       for (std::size_t d = 0; d < nd && c.iterations > 0; ++d) {
         const Nanos decode = out_.decodeTime[row * nd + d];
         if (decode == kNever) continue;
-        const Nanos transfer =
-            std::max<Nanos>(0, transferTime(from.spec, out_.decode[d].spec, moved) - kTransferSlack);
+        const Nanos transfer = std::clamp<Nanos>(
+            transferTime(from.spec, out_.decode[d].spec, moved) - kTransferSlack, 0, kMostOfCall);
         after = std::min(after, transfer + decode);
         Nanos& before = out_.decodeBefore[row * nd + d];
         before = std::min(before, prefill + transfer);
@@ -156,6 +174,7 @@ class Builder {
       }
       if (after == kNever) continue;
       out_.prefillTime[row * np + p] = prefill;
+      out_.prefillWork[row * np + p] = workOn(from, row, prefill);
       out_.prefillAfter[row * np + p] = after;
       c.best = std::min(c.best, prefill + after);
       c.afterwards = std::min(c.afterwards, after);
@@ -179,7 +198,7 @@ class Builder {
           if (before[row] == kNoSlot || end > c.head) before[row] = parent;
           c.head = std::max(c.head, end);
         }
-        c.head += c.gap;
+        c.head = std::min(kMostOfPath, c.head + c.gap);
         if (last == kNoSlot || c.head + c.best > w.critical) last = row;
         w.critical = std::max(w.critical, c.head + c.best);
       }
@@ -187,13 +206,13 @@ class Builder {
         const Nanos through = out_.calls[row].gap + out_.calls[row].best + out_.calls[row].tail;
         for (std::uint32_t e = c_.parentOffset[row]; e < c_.parentOffset[row + 1]; ++e) {
           BoundCall& parent = out_.calls[w.firstCall + c_.parents[e]];
-          parent.tail = std::max(parent.tail, through);
+          parent.tail = std::min(kMostOfPath, std::max(parent.tail, through));
         }
       }
       w.firstStep = static_cast<std::uint32_t>(out_.path.size());
       for (std::uint32_t row = last; row != kNoSlot; row = before[row]) {
         out_.path.push_back(row);
-        w.pathTools += out_.calls[row].gap;
+        w.pathTools = std::min(kMostOfPath, w.pathTools + out_.calls[row].gap);
       }
       w.endStep = static_cast<std::uint32_t>(out_.path.size());
     }

@@ -2,10 +2,13 @@
 // on every hardware class at least, and when it may run at all.
 //
 // Every time here is a lower bound on what any schedule of the machine needs:
-//   prefill_p   alone on class p. 0 where p batches prompts or has a prefix cache that may hold part of this
-//   one. transfer    alone on both ends, less 2 ns for the rounding of shared links decode_d    at batch 1,
-//   less half a nanosecond per iteration: engines round each stretch of iterations
-//               once. By the affine floor (decode_floor.h) where a larger batch might be faster.
+//   prefill_p   alone on class p. 0 where p has a prefix cache that may hold part of the prompt, or batches
+//               prompts by a model without constants
+//   work_p      of an instance of p: the same; in batches of at most b tokens by constants: perToken * tokens
+//               + base * tokens / b, since the tokens of a batch share its base
+//   transfer    alone on both ends, less 2 ns for the rounding of shared links
+//   decode_d    at batch 1, less half a nanosecond per iteration: engines round each stretch of iterations
+//               once. By the affine floor (decode_floor.h) where a larger batch might be faster
 //   best        min over feasible (p, d) of their sum; a call whose only token comes with its prefill: of
 //               prefill
 //   head, tail  longest path of best times and tool gaps before (with the call's own gap) and after a call
@@ -73,13 +76,13 @@ struct PairInstance {
 
   // By call and class; kNever where it cannot run.
   std::vector<Nanos> prefillTime;   ///< [calls x prefill classes]
+  std::vector<Nanos> prefillWork;   ///< [calls x prefill classes]
   std::vector<Nanos> prefillAfter;  ///< [calls x prefill classes] min transfer + decode from there
   std::vector<Nanos> decodeTime;    ///< [calls x decode classes]
   std::vector<Nanos> decodeBefore;  ///< [calls x decode classes] min prefill + transfer to there
 
   bool reservesAll = true;  ///< a call holds its whole KV on d as long as it decodes
 
-  Nanos prefillOf(std::size_t call, std::size_t k) const { return prefillTime[call * prefill.size() + k]; }
   Nanos decodeOf(std::size_t call, std::size_t k) const { return decodeTime[call * decode.size() + k]; }
 };
 

@@ -112,8 +112,8 @@ double WorkTerms::fixedWork(Work work, std::uint32_t packing, std::size_t call, 
   const std::size_t at = call * instance_.decode.size() + k;
   switch (work) {
     case Work::kPrefill: {
-      const Nanos time = instance_.prefillOf(call, k);
-      return time == kNever ? -1 : static_cast<double>(time);
+      const Nanos own = instance_.prefillWork[call * instance_.prefill.size() + k];
+      return own == kNever ? -1 : static_cast<double>(own);
     }
     case Work::kKv:
       return instance_.decodeOf(call, k) == kNever ? -1 : kvWork_[packing][at];
@@ -213,7 +213,8 @@ double WorkTerms::workWithin(const Machine& m, std::size_t call, std::size_t k, 
   if (m.work == Work::kPrefill) {
     const std::size_t at = call * instance_.prefill.size() + k;
     const Nanos time = instance_.prefillTime[at];
-    return time == kNever || time + instance_.prefillAfter[at] > slack ? -1 : static_cast<double>(time);
+    if (time == kNever || time + instance_.prefillAfter[at] > slack) return -1;
+    return static_cast<double>(instance_.prefillWork[at]);
   }
   const std::size_t at = call * instance_.decode.size() + k;
   const Nanos time = instance_.decodeTime[at];
@@ -308,7 +309,8 @@ double WorkTerms::pathWork(const Machine& m, const BoundWorkflow& w, double budg
         const std::size_t at = i * instance_.prefill.size() + k;
         const Nanos time = instance_.prefillTime[at];
         if (time == kNever) continue;
-        cost = u * static_cast<double>(time) + mu * static_cast<double>(time + instance_.prefillAfter[at]);
+        cost = u * static_cast<double>(instance_.prefillWork[at]) +
+               mu * static_cast<double>(time + instance_.prefillAfter[at]);
       } else {
         const std::size_t at = i * instance_.decode.size() + k;
         if (instance_.decodeTime[at] == kNever || instance_.decodeBefore[at] == kNever) continue;

@@ -5,12 +5,12 @@
 // that. A call that runs on class k uses u_k * work_k; since the class is free, its item is the least of
 // these over the classes on which it can still be on time.
 //
-//   prefill    work_k = prefill_k              an instance computes one prompt at a time
+//   prefill    work_k = prefill_k              an instance computes one prompt at a time, or the tokens of
+//                                              a batch share its base (pair_instance.h)
 //   KV         work_k = sum over its iterations of base_k * kv / cap_k + seq_k + ctx_k * context
 //                                              the KV of a batch is at most cap: base >= base * sum kv / cap
-//   packing    KV with f(kv / cap) for kv / cap, f dual feasible: wherever shares sum to at most 1, so do
-//   their
-//              f. f_m(x) = x where (m + 1) x is whole, else floor((m + 1) x) / m, m = 1 .. 4: two calls
+//   packing    KV with f(kv / cap) for kv / cap, f dual feasible: where shares sum to at most 1, so do
+//              their f. f_m(x) = x where (m + 1) x is whole, else floor((m + 1) x) / m, m = 1 .. 4: two calls
 //              beyond half the KV never share a batch, and so on. g_e(x) = 1 above 1 - e, 0 below e, else x.
 //              Only where reservations hold.
 //   sequences  the same with base_k / maxSequences_k     a batch has at most so many

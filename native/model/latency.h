@@ -149,6 +149,9 @@ class LatencyModel {
   /// of `constants`.
   LatencyModel skewed(double factor, double perSequence) const;
 
+  /// Prefills take base + perToken * tokens, also as a batch.
+  bool hasConstants() const { return kind_ == Kind::kConstants; }
+
   friend bool operator==(const LatencyModel& a, const LatencyModel& b);
 
  private:

@@ -586,7 +586,7 @@ TEST_CASE("no policy of the simulator is below the bound on random clusters") {
           spec.role = role;
           spec.linkPerToken = random.below(2) == 0 ? 0 : fineFromMs(random.uniform() * 0.01);
           spec.linkLatency = random.below(2) == 0 ? 0 : random.below(2'000'000);
-          if (role == Role::kPrefill && random.below(5) == 0)
+          if (role == Role::kPrefill && random.below(2) == 0)
             spec.chunkTokens = 1 + random.below(2 * largest);
           cluster.instances.push_back(spec);
           std::vector<CacheTier> tiers;
