@@ -61,7 +61,7 @@ try {
     workers = []
     const bytes = readFileSync(join(out, 'runs.csv'), 'utf8')
     reference ??= bytes
-    // Other programs on the machine are no overhead of ours: with fewer cores than busy threads only the second says much.
+    // The first is what counts. Where other programs use the machine, or workers outnumber cores, the second says more.
     const raw = (count * timing.wallMs - timing.cpuMs) / timing.cpuMs
     const overhead = raw - waited / timing.cpuMs
     console.log(
@@ -70,7 +70,7 @@ try {
     )
     check(doneRuns === runs && rowsOf(out).every((n) => n === 1), `${count}: every run once`)
     check(bytes === reference, `${count}: the same bytes`)
-    if (count === 1) check(overhead <= MOST_OVERHEAD, `1: overhead at most ${percent(MOST_OVERHEAD)}`)
+    if (count === 1) check(raw <= MOST_OVERHEAD, `1: overhead at most ${percent(MOST_OVERHEAD)}`)
     if (count === 4) undisturbedMs = timing.wallMs
   }
 

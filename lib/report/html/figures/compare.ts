@@ -39,13 +39,19 @@ export function requiredFigure(groups: readonly Setting[], id: string): DotFigur
   }
 }
 
+/** Up to the scale from which on no curve rises any more. */
 export function settingAttainment({ name, rows }: Setting, id: string): LineFigure | undefined {
-  const series = rows.flatMap(({ policy, attainment }) =>
-    attainment === undefined
-      ? []
-      : [{ name: policy, x: attainment.map(([scale]) => scale), y: attainment.map(([, met]) => met) }],
+  const curves = rows.flatMap(({ policy, attainment }) =>
+    attainment === undefined || attainment.length === 0 ? [] : [{ policy, attainment }],
   )
-  if (series.length === 0) return undefined
+  if (curves.length === 0) return undefined
+  const flat = (curve: readonly (readonly [number, number])[]) =>
+    curve.findIndex(([, met]) => met === curve.at(-1)![1])
+  const shown = Math.max(...curves.map(({ attainment }) => flat(attainment))) + 2
+  const series = curves.map(({ policy, attainment }) => {
+    const points = attainment.slice(0, shown)
+    return { name: policy, x: points.map(([scale]) => scale), y: points.map(([, met]) => met) }
+  })
   return {
     kind: 'line',
     id,
