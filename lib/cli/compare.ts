@@ -1,5 +1,5 @@
 import { type CompareResult, compare } from '../compare/compare.ts'
-import { COMMON, type CompareOptions } from '../compare/options.ts'
+import { type COMMON, COMPARE_KEYS, type CompareOptions } from '../compare/options.ts'
 import { LaxityError } from '../errors.ts'
 import type { Context } from './context.ts'
 import { progressBar } from './progress.ts'
@@ -34,29 +34,7 @@ export interface CompareFlags extends Record<(typeof COMMON)[number], unknown> {
 }
 
 /** Flags that are options of the API under the same name. */
-const SAME = [
-  ...COMMON,
-  'workload',
-  'cluster',
-  'model',
-  'load',
-  'policy',
-  'workflows',
-  'seeds',
-  'knowledge',
-  'feedback',
-  'links',
-  'reserve',
-  'decodeAdmission',
-  'staging',
-  'planning',
-  'planLatencyMs',
-  'remaining',
-  'context',
-  'paper',
-  'bound',
-  'workers',
-] as const satisfies readonly (keyof CompareFlags & keyof CompareOptions)[]
+const SAME = COMPARE_KEYS.filter((name) => name !== 'signal' && name !== 'onProgress')
 
 export async function compareCommand(flags: CompareFlags, context: Context): Promise<void> {
   if (flags.json && flags.csv) {
@@ -85,7 +63,9 @@ export async function compareCommand(flags: CompareFlags, context: Context): Pro
 
 /** Flags as options of the API, which checks them. */
 export function compareFlagOptions(flags: CompareFlags): Record<string, unknown> {
-  const options: Record<string, unknown> = Object.fromEntries(SAME.map((name) => [name, flags[name]]))
+  const options: Record<string, unknown> = Object.fromEntries(
+    SAME.map((name) => [name, (flags as unknown as Record<string, unknown>)[name]]),
+  )
   if (flags.parameter !== undefined) options.parameters = flags.parameter
   return options
 }

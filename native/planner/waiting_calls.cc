@@ -88,16 +88,6 @@ void WaitingCalls::count(const WaitingCall& call, std::uint32_t by) {
   if (anyHolder(call)) withHolders_ += by;
 }
 
-Status WaitingCalls::setTransfer(std::uint32_t slot, std::uint32_t prefillClass, std::uint32_t decodeClass,
-                                 Nanos time) {
-  if (!holds(slot)) return Status::kUnknownCall;
-  if (prefillClass >= prefillClasses_ || decodeClass >= decodeClasses_) return Status::kBadValue;
-  if (time < 0) return Status::kBadTime;
-  transfer_[(std::size_t{slot} * prefillClasses_ + prefillClass) * decodeClasses_ + decodeClass] =
-      duration(time);
-  return Status::kOk;
-}
-
 Status WaitingCalls::setLink(std::uint32_t prefillClass, std::uint32_t decodeClass, Nanos perToken) {
   if (prefillClass >= prefillClasses_ || decodeClass >= decodeClasses_) return Status::kBadValue;
   if (perToken < 0) return Status::kBadTime;

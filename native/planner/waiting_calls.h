@@ -55,7 +55,6 @@ class WaitingCalls {
              std::span<const Nanos> transfer);
   Status remove(std::uint32_t slot);
 
-  Status setTransfer(std::uint32_t slot, std::uint32_t prefillClass, std::uint32_t decodeClass, Nanos time);
   /// ns per moved token between two classes; longer times count as kMaxLinkTime.
   Status setLink(std::uint32_t prefillClass, std::uint32_t decodeClass, Nanos perToken);
   Status setHorizon(std::uint32_t slot, double inverseHorizon, Nanos hint);
