@@ -2,6 +2,7 @@
 // number of environments (worker threads) can load it.
 #include "base/statistics.h"
 #include "binding/convert.h"
+#include "binding/core_bench.h"
 #include "binding/latency_wrap.h"
 #include "binding/layout.h"
 #include "binding/model_convert.h"
@@ -94,6 +95,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("agenticSize", Napi::Function::New<agenticSize>(env, "agenticSize"));
   exports.Set("agenticFill", Napi::Function::New<agenticFillColumns>(env, "agenticFill"));
   exports.Set("plannerBench", Napi::Function::New<plannerBench>(env, "plannerBench"));
+  exports.Set("structureBench", Napi::Function::New<structureBench>(env, "structureBench"));
+  exports.Set("dispatchBench", Napi::Function::New<dispatchBench>(env, "dispatchBench"));
+  exports.Set("plannerState", Napi::Function::New<plannerState>(env, "plannerState"));
   exports.Set("pairedT", Napi::Function::New<pairedTest>(env, "pairedT"));
   exports.Set("meanInterval", Napi::Function::New<interval>(env, "meanInterval"));
   return exports;

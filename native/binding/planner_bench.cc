@@ -1,170 +1,195 @@
 #include "binding/planner_bench.h"
 
-#include <ctime>
 #include <vector>
 
-#include "base/random.h"
 #include "binding/convert.h"
+#include "binding/thread_clock.h"
 #include "planner/pair_planner.h"
+#include "planner/workbench.h"
 
 namespace laxity::binding {
 namespace {
 
-/// Three classes of instances, about Llama-3.1-70B at tensor parallelism 4 on A100, H100 and H200.
-struct Hardware {
-  double prefillMs;  ///< per 1,000 tokens
-  double decodeMs, sequenceMs, contextNs;
-  std::int64_t kv;
+/// What a measurement is of: the cluster, the calls that wait, and how to plan.
+struct Setting {
+  double calls = 0, instances = 0, tight = 0, onePass = 0, scalar = 0, perInstance = 0, plans = 0,
+         repeats = 0, seed = 0;
+
+  bool read(const Napi::CallbackInfo& info) {
+    const Napi::Env env = info.Env();
+    if (!info[0].IsObject()) return fail(env, "Expected the options of a planner benchmark");
+    const Napi::Object options = info[0].As<Napi::Object>();
+    const struct {
+      const char* name;
+      double* value;
+      double low, high;
+    } fields[] = {{"calls", &calls, 1, 1e5},       {"instances", &instances, 1, 5000},
+                  {"tight", &tight, 0, 1},         {"onePass", &onePass, 0, 1},
+                  {"scalar", &scalar, 0, 1},       {"perInstance", &perInstance, -1, 1000},
+                  {"plans", &plans, 1, 1e6},       {"repeats", &repeats, 1, 1e5},
+                  {"seed", &seed, 0, 4294967295.0}};
+    for (const auto& field : fields) {
+      if (!readNumber(options, field.name, field.value)) return false;
+      if (!(*field.value >= field.low && *field.value <= field.high))
+        return fail(env, std::string("Option out of range: `") + field.name + "`");
+    }
+    return true;
+  }
+  PlannerWorkbench bench() const {
+    return PlannerWorkbench(static_cast<std::uint32_t>(calls), static_cast<std::uint32_t>(instances),
+                            tight > 0, static_cast<std::uint64_t>(seed));
+  }
+  PlanOptions options() const {
+    return {onePass > 0 ? PlanMode::kOnePass : PlanMode::kGreedy, perInstance < 0,
+            perInstance < 0 ? 0 : static_cast<std::uint32_t>(perInstance)};
+  }
 };
-constexpr Hardware kHardware[] = {
-    {165, 25.6, 0.16, 5.5, 160'000}, {62, 14.9, 0.09, 3.2, 160'000}, {59, 12.1, 0.07, 2.3, 240'000}};
-constexpr std::uint32_t kClasses = 3;
 
-/// n prefill and n decode instances; KV 40 % committed (light) or 97 % (tight: the planned calls exceed what
-/// is left), by calls that end within the next 10 s.
-class Workbench {
+/// A column of whole numbers below 2^53.
+class Column64 {
  public:
-  Workbench(std::uint32_t calls, std::uint32_t instances, bool tight, std::uint64_t seed)
-      : random_(seed), instances_(instances) {
-    prefill_.configure(kClasses);
-    std::vector<DecodeClass> classes;
-    for (const Hardware& h : kHardware) {
-      classes.push_back({fineFromMs(h.decodeMs), fineFromMs(h.sequenceMs), fineFromMs(h.contextNs * 1e-6)});
-    }
-    decode_.configure(classes);
-    for (std::uint32_t i = 0; i < instances; ++i) {
-      const std::uint32_t k = i % kClasses;
-      prefill_.add(i, k, 0);
-      prefill_.setReady(i, t_ + fromMs(random_.uniform() * 400));
-      decode_.add(i, k, kHardware[k].kv, 0);
-      decode_.setClock(i, t_, 1000, fromMs(kHardware[k].decodeMs + 5));
-      const std::int64_t target = kHardware[k].kv * (tight ? 97 : 40) / 100;
-      for (std::int64_t used = 0; used < target;) {
-        const std::int64_t kv = std::min(target - used, tokens());
-        reserve(i, kv);
-        used += kv;
-      }
-    }
-    calls_.configure(kClasses, kClasses);
-    for (std::uint32_t slot = 0; slot < calls; ++slot) add(slot);
-  }
-
-  void step() {
-    t_ += 1'000'000;
-    const std::uint32_t id = random_.below(static_cast<std::uint32_t>(held_.size()));
-    decode_.release(id);
-    reserveAs(id, held_[id].slot, held_[id].kv);
-    prefill_.setReady(random_.below(instances_), t_ + fromMs(random_.uniform() * 400));
-    const std::uint32_t slot = random_.below(calls_.size());
-    calls_.remove(slot);
-    add(slot);
-  }
-
-  std::span<const PlanEntry> plan(PairPlanner& planner, const PlanOptions& options) {
-    return planner.plan(t_, prefill_, decode_, calls_, options);
+  void push(double value) { values_.push_back(value); }
+  void set(Napi::Object out, const char* name) const {
+    Napi::Float64Array array = Napi::Float64Array::New(out.Env(), values_.size());
+    for (std::size_t i = 0; i < values_.size(); ++i) array[i] = values_[i];
+    out.Set(name, array);
   }
 
  private:
-  struct Held {
-    std::uint32_t slot;
-    std::int64_t kv;
-  };
-
-  std::int64_t tokens() { return 1 + static_cast<std::int64_t>(random_.lognormal(7.2, 0.7)); }
-
-  void reserve(std::uint32_t slot, std::int64_t kv) {
-    reserveAs(static_cast<std::uint32_t>(held_.size()), slot, kv);
-    held_.push_back({slot, kv});
-  }
-  void reserveAs(std::uint32_t id, std::uint32_t slot, std::int64_t kv) {
-    const bool runs = random_.below(8) != 0;
-    decode_.reserve(id, slot, kv, kv, 1, t_ + fromMs(random_.uniform() * 10'000));
-    if (runs) decode_.run(id, 1001 + random_.below(400));
-  }
-
-  void add(std::uint32_t slot) {
-    WaitingCall c;
-    c.arrival = t_ - fromMs(random_.uniform() * 60'000);
-    c.rank = rank_++;
-    c.inverseHorizon = 1.0 / static_cast<double>(fromMs(2'000 + random_.exponential(20'000)));
-    c.output = 1 + static_cast<std::uint32_t>(random_.lognormal(4.5, 0.8));
-    const std::int64_t prompt = tokens();
-    c.kv = prompt + c.output;
-    const double thousands = static_cast<double>(prompt) * 1e-3;
-    Nanos prefill[kClasses];
-    Nanos transfer[kClasses * kClasses];
-    for (std::uint32_t h = 0; h < kClasses; ++h) {
-      prefill[h] = fromMs(kHardware[h].prefillMs * thousands);
-      for (std::uint32_t g = 0; g < kClasses; ++g) {
-        // 320 KiB a token over 18 GB/s with an A100 at an end, 36 GB/s without.
-        const double gigabytes = h == 0 || g == 0 ? 18 : 36;
-        transfer[h * kClasses + g] = fromMs(1 + 327.68 * thousands / gigabytes);
-      }
-    }
-    calls_.add(slot, c, prefill, transfer);
-  }
-
-  Random random_;
-  std::uint32_t instances_;
-  std::uint64_t rank_ = 0;
-  Nanos t_ = 3'600 * kSecond;
-  PrefillPool prefill_;
-  DecodePool decode_;
-  WaitingCalls calls_;
-  std::vector<Held> held_;
+  std::vector<double> values_;
 };
 
-double threadCpuNs() {
-#ifdef CLOCK_THREAD_CPUTIME_ID
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
-#else
-  return static_cast<double>(std::clock()) * (1e9 / CLOCKS_PER_SEC);
-#endif
+double number(std::int64_t value) { return static_cast<double>(value); }
+
+Napi::Object prefillColumns(Napi::Env env, const PrefillPool& pool) {
+  Column64 hardwareClass, rank, ready;
+  for (std::uint32_t i = 0; i < pool.size(); ++i) {
+    hardwareClass.push(pool.at(i).hardwareClass);
+    rank.push(pool.at(i).rank);
+    ready.push(number(pool.at(i).ready));
+  }
+  Napi::Object out = Napi::Object::New(env);
+  hardwareClass.set(out, "hardwareClass");
+  rank.set(out, "rank");
+  ready.set(out, "ready");
+  return out;
+}
+
+/// `releaseTime` and `releaseKv` hold the releases of instance i at releaseOffset[i] .. releaseOffset[i + 1]
+/// - 1.
+Napi::Object decodeColumns(Napi::Env env, const DecodePool& pool, Nanos t) {
+  Column64 hardwareClass, rank, capacity, used, context, batch, releaseOffset, releaseTime, releaseKv;
+  Column64 base, perSequence, perContext;
+  double releases = 0;
+  for (std::uint32_t i = 0; i < pool.size(); ++i) {
+    const DecodeInstance& d = pool.at(i);
+    hardwareClass.push(d.hardwareClass);
+    rank.push(d.rank);
+    capacity.push(number(d.capacity));
+    used.push(number(d.used));
+    context.push(number(d.context));
+    batch.push(number(d.batch));
+    releaseOffset.push(releases);
+    const Timeline timeline = d.releases.timeline();
+    for (std::uint32_t k = 0; k < timeline.size; ++k) {
+      const Nanos at = timeline.time[k];
+      releaseTime.push(number(at <= t ? t + d.releases.perIteration() : at));
+      releaseKv.push(number(timeline.released[k] - (k == 0 ? 0 : timeline.released[k - 1])));
+    }
+    releases += timeline.size;
+  }
+  releaseOffset.push(releases);
+  for (std::uint32_t k = 0; k < pool.classes(); ++k) {
+    base.push(number(pool.hardware(k).base));
+    perSequence.push(number(pool.hardware(k).perSequence));
+    perContext.push(number(pool.hardware(k).perContext));
+  }
+  Napi::Object out = Napi::Object::New(env);
+  hardwareClass.set(out, "hardwareClass");
+  rank.set(out, "rank");
+  capacity.set(out, "capacity");
+  used.set(out, "used");
+  context.set(out, "context");
+  batch.set(out, "batch");
+  releaseOffset.set(out, "releaseOffset");
+  releaseTime.set(out, "releaseTime");
+  releaseKv.set(out, "releaseKv");
+  base.set(out, "base");
+  perSequence.set(out, "perSequence");
+  perContext.set(out, "perContext");
+  return out;
+}
+
+/// `prefill` is [call][prefill class], `transfer` [call][prefill class][decode class].
+Napi::Object callColumns(Napi::Env env, const WaitingCalls& calls) {
+  Column64 arrival, rank, inverseHorizon, kv, output, prefill, transfer;
+  for (std::uint32_t slot = 0; slot < calls.size(); ++slot) {
+    const WaitingCall& c = calls.at(slot);
+    arrival.push(number(c.arrival));
+    rank.push(static_cast<double>(c.rank));
+    inverseHorizon.push(c.inverseHorizon);
+    kv.push(number(c.kv));
+    output.push(c.output);
+    for (std::uint32_t h = 0; h < calls.prefillClasses(); ++h) prefill.push(calls.prefill(slot)[h]);
+    for (std::uint32_t i = 0; i < calls.prefillClasses() * calls.decodeClasses(); ++i)
+      transfer.push(calls.transfer(slot)[i]);
+  }
+  Napi::Object out = Napi::Object::New(env);
+  arrival.set(out, "arrival");
+  rank.set(out, "rank");
+  inverseHorizon.set(out, "inverseHorizon");
+  kv.set(out, "kv");
+  output.set(out, "output");
+  prefill.set(out, "prefill");
+  transfer.set(out, "transfer");
+  return out;
 }
 
 }  // namespace
 
+Napi::Value plannerState(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  Setting setting;
+  if (!setting.read(info)) return env.Undefined();
+  PlannerWorkbench bench = setting.bench();
+  for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(setting.plans); ++i) bench.step();
+  Napi::Object out = Napi::Object::New(env);
+  out.Set("t", number(bench.now()));
+  out.Set("prefill", prefillColumns(env, bench.prefill()));
+  out.Set("decode", decodeColumns(env, bench.decode(), bench.now()));
+  out.Set("calls", callColumns(env, bench.calls()));
+  PairPlanner planner;
+  Column64 call, prefill, decode, finish;
+  for (const PlanEntry& entry : bench.plan(planner, setting.options())) {
+    call.push(entry.call);
+    prefill.push(entry.prefill);
+    decode.push(entry.decode);
+    finish.push(number(entry.finish));
+  }
+  Napi::Object plan = Napi::Object::New(env);
+  call.set(plan, "call");
+  prefill.set(plan, "prefill");
+  decode.set(plan, "decode");
+  finish.set(plan, "finish");
+  out.Set("plan", plan);
+  return out;
+}
+
 Napi::Value plannerBench(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
-  double calls = 0, instances = 0, tight = 0, onePass = 0, scalar = 0, perInstance = 0, plans = 0,
-         repeats = 0, seed = 0;
-  if (!info[0].IsObject()) {
-    fail(env, "Expected the options of a planner benchmark");
-    return env.Undefined();
-  }
-  const Napi::Object options = info[0].As<Napi::Object>();
-  const struct {
-    const char* name;
-    double* value;
-    double low, high;
-  } fields[] = {{"calls", &calls, 1, 1e5},       {"instances", &instances, 1, 1000},
-                {"tight", &tight, 0, 1},         {"onePass", &onePass, 0, 1},
-                {"scalar", &scalar, 0, 1},       {"perInstance", &perInstance, -1, 1000},
-                {"plans", &plans, 1, 1e6},       {"repeats", &repeats, 1, 1e5},
-                {"seed", &seed, 0, 4294967295.0}};
-  for (const auto& field : fields) {
-    if (!readNumber(options, field.name, field.value)) return env.Undefined();
-    if (!(*field.value >= field.low && *field.value <= field.high)) {
-      fail(env, std::string("Option out of range: `") + field.name + "`");
-      return env.Undefined();
-    }
-  }
-  Workbench bench(static_cast<std::uint32_t>(calls), static_cast<std::uint32_t>(instances), tight > 0,
-                  static_cast<std::uint64_t>(seed));
-  PairPlanner planner(scalar > 0 ? PairPlanner::Path::kScalar : PairPlanner::Path::kAuto);
-  const PlanOptions planOptions{onePass > 0 ? PlanMode::kOnePass : PlanMode::kGreedy, perInstance < 0,
-                                perInstance < 0 ? 0 : static_cast<std::uint32_t>(perInstance)};
+  Setting setting;
+  if (!setting.read(info)) return env.Undefined();
+  PlannerWorkbench bench = setting.bench();
+  PairPlanner planner(setting.scalar > 0 ? PairPlanner::Path::kScalar : PairPlanner::Path::kAuto);
   std::size_t entries = 0;
-  Napi::Float64Array ns = Napi::Float64Array::New(env, static_cast<std::size_t>(repeats));
+  Napi::Float64Array ns = Napi::Float64Array::New(env, static_cast<std::size_t>(setting.repeats));
   for (std::size_t round = 0; round < ns.ElementLength(); ++round) {
     const double before = threadCpuNs();
-    for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(plans); ++i) {
+    for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(setting.plans); ++i) {
       bench.step();
-      entries = bench.plan(planner, planOptions).size();
+      entries = bench.plan(planner, setting.options()).size();
     }
-    ns[round] = (threadCpuNs() - before) / plans;
+    ns[round] = (threadCpuNs() - before) / setting.plans;
   }
   Napi::Object result = Napi::Object::New(env);
   result.Set("ns", ns);
