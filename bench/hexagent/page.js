@@ -107,8 +107,8 @@ ${await steady.others('llama')}`,
   )
   await section(
     'What is declared of the time after a call',
-    async () => `${sizes.others} workflows, ${sizes.steadySeeds} seeds, Hetero-1, above saturation. HexAGenT without hint (Req95 / Req99), and the change by an exact one (with intervals) and by one
-with a lognormal error of σ = 0.5.
+    async () => `${sizes.others} workflows, ${sizes.steadySeeds} seeds, Hetero-1, above saturation. HexAGenT without hint (Req95 / Req99), and the change by an exact one (with intervals) and by an
+estimate with a lognormal error of σ = 0.5, of which exp(−2σ) counts ([horizon.md](horizon.md)).
 
 ${await steady.hints(LOADS)}`,
   )
