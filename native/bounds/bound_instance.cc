@@ -104,12 +104,8 @@ class Builder {
     const std::uint32_t shared = c_.cachedTokens == nullptr ? 0 : c_.cachedTokens[row];
     if ((k.mayCache && shared > 0) || (!k.exactPrefill && !k.latency->hasConstants())) return 0;
     const Nanos alone = k.latency->prefill(c_.promptTokens[row], 0);
-    if (!chunked(k)) return std::min(kMostOfCall, alone);
-    const Nanos rounding = c_.promptTokens[row] / 2 + 1;
-    if (k.perToken == 0) return std::clamp<Nanos>(alone - rounding, 0, kMostOfCall);
-    // A prompt cut in pieces may take less than whole.
-    const double least = k.perToken * c_.promptTokens[row] * (1 - 1e-9);
-    return std::clamp<Nanos>(static_cast<Nanos>(std::min(1e18, least)) - rounding, 0, kMostOfCall);
+    const Nanos rounding = chunked(k) ? c_.promptTokens[row] / 2 + 1 : 0;
+    return std::clamp<Nanos>(alone - rounding, 0, kMostOfCall);
   }
 
   static bool chunked(const BoundClass& k) {
@@ -184,9 +180,10 @@ class Builder {
         const Nanos decode = out_.decodeTime[row * nd + d];
         if (decode == kNever || (out_.unified && p != d)) continue;
         const Nanos transfer =
-            out_.unified ? 0
-                         : std::clamp<Nanos>(transferTime(from.spec, out_.decode[d].spec, moved) - kTransferSlack,
-                                             0, kMostOfCall);
+            out_.unified
+                ? 0
+                : std::clamp<Nanos>(transferTime(from.spec, out_.decode[d].spec, moved) - kTransferSlack, 0,
+                                    kMostOfCall);
         after = std::min(after, transfer + decode);
         Nanos& before = out_.decodeBefore[row * nd + d];
         before = std::min(before, prefill + transfer);
@@ -251,7 +248,7 @@ class Builder {
 }  // namespace
 
 Status boundInstance(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
-                    BoundInstance* out) {
+                     BoundInstance* out) {
   return Builder(trace, cluster, options, out).build();
 }
 

@@ -1,13 +1,13 @@
 // A finite instance, as its lower bound sees it (bound.h): what every call takes on every hardware class at
 // least, and when it may run at all.
 //
-// Prefill-decode clusters have classes of both roles and a call chooses (p, d). On unified clusters both lists
-// hold the same classes and a call chooses one, so p = d and the transfer takes nothing.
+// Prefill-decode clusters have classes of both roles and a call chooses (p, d). On unified clusters both
+// lists hold the same classes and a call chooses one, so p = d and the transfer takes nothing.
 //
 // Every time here is a lower bound on what any schedule of the machine needs:
 //   prefill_p   alone on class p. 0 where p has a prefix cache that may hold part of the prompt, or batches
-//               prompts by a model without constants. Chunked: less half a nanosecond per token, since every
-//               iteration may be rounded; by a roofline: at least perToken * tokens
+//               prompts by a model without constants, also in chunks. Chunked: less half a nanosecond per
+//               token, since every iteration may be rounded
 //   work_p      of an instance of p: the same; in batches of at most b tokens by constants: perToken * tokens
 //               + base * tokens / b, since the tokens of a batch share its base
 //   transfer    alone on both ends, less 2 ns for the rounding of shared links
@@ -37,9 +37,6 @@ struct BoundClass {
   std::int64_t kvTokens = 0;
   std::uint32_t maxSequences = 1;
   bool exactPrefill = true;  ///< a prompt costs what it costs alone, whatever is beside it
-  /// Chunked by a roofline: ns that each token of an iteration takes at least, prompt or decode; prefills and
-  /// decodes then share what an iteration reads. 0: their times add up.
-  double perToken = 0;
   bool mayCache = false;     ///< some member has a prefix cache
   const LatencyModel* latency = nullptr;
   InstanceSpec spec;
@@ -52,7 +49,7 @@ struct BoundCall {
   std::uint32_t prompt = 0;
   std::int64_t iterations = 0;    ///< of decode
   std::int64_t firstContext = 0;  ///< tokens of context in the first of them
-  std::int64_t kv = 0;            ///< where it decodes: reserved if `reservesAll`, else what it holds in the end
+  std::int64_t kv = 0;  ///< where it decodes: reserved if `reservesAll`, else what it holds in the end
   Nanos gap = 0;
   Nanos head = 0;
   Nanos tail = 0;
@@ -97,6 +94,6 @@ struct BoundInstance {
 /// kUnsupported: a cluster of both kinds, a script, or compat hexgen-ticks, whose calls start before their
 /// parents' end; else as simulate() would refuse the input.
 Status boundInstance(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
-                    BoundInstance* out);
+                     BoundInstance* out);
 
 }  // namespace laxity::bounds

@@ -11,9 +11,9 @@
 namespace laxity {
 namespace {
 
-constexpr double kFar = 1e6;           ///< times base: the deadline of who is dropped
-constexpr double kLatestMs = 1e12;     ///< deadlines from arrival; a trace takes no later ones
-constexpr double kTailWeight = 0.3;    ///< of the mean over the last workflows that count
+constexpr double kFar = 1e6;         ///< times base: the deadline of who is dropped
+constexpr double kLatestMs = 1e12;   ///< deadlines from arrival; a trace takes no later ones
+constexpr double kTailWeight = 0.3;  ///< of the mean over the last workflows that count
 constexpr double kTailShare = 0.05;
 constexpr std::array kAlphas{0.55, 0.7, 0.85, 0.95, 1.0, 1.08};
 
@@ -112,8 +112,10 @@ class LocalSearch {
     evaluate(trace_, optionsOf("edf-path", c.placement), &c, nullptr);
   }
 
-  /// One run; notes what it is worth for every tau. Without a candidate its deadlines are those of its ratios.
-  void evaluate(const Trace& trace, const RunOptions& options, const Candidate* c, std::vector<double>* base) {
+  /// One run; notes what it is worth for every tau. Without a candidate its deadlines are those of its
+  /// ratios.
+  void evaluate(const Trace& trace, const RunOptions& options, const Candidate* c,
+                std::vector<double>* base) {
     RunOutputs outputs;
     outputs.latencyMs = latency_.data();
     outputs.baseMs = base == nullptr ? nullptr : base->data();
@@ -147,8 +149,8 @@ class LocalSearch {
     const double required = upperQuantile(ratios, tau);
     if (required == HUGE_VAL) return {HUGE_VAL, HUGE_VAL};
     std::sort(ratios.begin(), ratios.end());
-    const auto end = static_cast<std::size_t>(std::upper_bound(ratios.begin(), ratios.end(), required) -
-                                              ratios.begin());
+    const auto end =
+        static_cast<std::size_t>(std::upper_bound(ratios.begin(), ratios.end(), required) - ratios.begin());
     const std::size_t tail =
         std::max<std::size_t>(1, static_cast<std::size_t>(kTailShare * static_cast<double>(end)));
     double sum = 0;
@@ -221,7 +223,8 @@ class LocalSearch {
         if (!dropped(w) && ratios[w] >= 0.9 * required && ratios[w] <= required) near.push_back(w);
       }
       for (std::uint32_t i = 1 + random_.below(3); i > 0 && !near.empty(); --i)
-        c->alpha[near[random_.below(static_cast<std::uint32_t>(near.size()))]] *= 0.6 + 0.35 * random_.uniform();
+        c->alpha[near[random_.below(static_cast<std::uint32_t>(near.size()))]] *=
+            0.6 + 0.35 * random_.uniform();
     } else if (kind < 0.55) {  // all to the ratio aimed at
       const double strength = 0.2 + 0.6 * random_.uniform();
       for (std::uint32_t w = 0; w < n; ++w) {

@@ -1,6 +1,6 @@
 // A reference that knows the future: the best schedule of a finite instance that a local search finds.
-// Achievable on this machine model, not optimal; together with the lower bound (bound.h) it says on which side
-// a gap lies.
+// Achievable on this machine model, not optimal; together with the lower bound (bound.h) it says on which
+// side a gap lies.
 //
 // What is searched: a deadline per workflow, of which calls are served by `edf-path` (deadline less the path
 // below, with the whole graph and true lengths known), and one of a few placements. Every candidate is a run

@@ -26,11 +26,9 @@ double summedContext(const BoundCall& c) {
   return n * static_cast<double>(c.firstContext) + n * (n - 1) / 2;
 }
 
-Machine machineOf(Work work, std::uint32_t packing, const std::vector<std::uint32_t>& classes,
-                  double share = 1) {
+Machine machineOf(Work work, std::uint32_t packing, const std::vector<std::uint32_t>& classes) {
   Machine m;
   m.work = work;
-  m.share = share;
   m.packing = packing;
   m.classes = classes;
   return m;
@@ -73,15 +71,8 @@ WorkTerms::WorkTerms(const BoundInstance& instance, const WorkFaults& faults)
       if (instance.decode[k].model == model) d.push_back(k);
     }
     if (!instance.unified) addMachines(machineOf(Work::kPrefill, 0, p));
-    bool shared = false;
-    for (const std::uint32_t k : d) shared |= instance.decode[k].perToken > 0;
-    for (const double share : {1.0, 0.5, 0.0}) {
-      if (share < 1 && !shared) break;
-      for (std::uint32_t f = 0; f < kvWork_.size() && share > 0; ++f)
-        addMachines(machineOf(Work::kKv, f, d, share));
-      addMachines(machineOf(Work::kSequences, 0, d, share));
-      if (share > 0) addMachines(machineOf(Work::kLatency, 0, d, share));
-    }
+    for (std::uint32_t f = 0; f < kvWork_.size(); ++f) addMachines(machineOf(Work::kKv, f, d));
+    for (const Work work : {Work::kSequences, Work::kLatency}) addMachines(machineOf(work, 0, d));
   }
   buildGroups();
   items_.resize(machines_.size());
@@ -127,15 +118,16 @@ void WorkTerms::packings() {
 Nanos WorkTerms::timeOn(const Machine& m, std::size_t call, std::size_t k) const {
   const std::size_t np = instance_.prefill.size();
   const std::size_t nd = instance_.decode.size();
-  const Nanos first = m.prefills() ? instance_.prefillTime[call * np + k] : instance_.decodeBefore[call * nd + k];
-  const Nanos second = m.prefills() ? instance_.prefillAfter[call * np + k] : instance_.decodeTime[call * nd + k];
+  const Nanos first =
+      m.prefills() ? instance_.prefillTime[call * np + k] : instance_.decodeBefore[call * nd + k];
+  const Nanos second =
+      m.prefills() ? instance_.prefillAfter[call * np + k] : instance_.decodeTime[call * nd + k];
   return first == kNever || second == kNever ? kNever : first + second;
 }
 
-double WorkTerms::prefillWork(const Machine& m, std::size_t call, std::size_t k) const {
-  const auto own = static_cast<double>(instance_.prefillWork[call * instance_.prefill.size() + k]);
-  const double share = instance_.prefill[k].perToken > 0 ? 1 - m.share : 1;
-  return own * share * faults_.work[static_cast<std::size_t>(Work::kPrefill)];
+double WorkTerms::prefillWork(std::size_t call, std::size_t k) const {
+  return static_cast<double>(instance_.prefillWork[call * instance_.prefill.size() + k]) *
+         faults_.work[static_cast<std::size_t>(Work::kPrefill)];
 }
 
 /// Of the KV, packing and sequence terms, which do not depend on alpha.
@@ -156,30 +148,23 @@ double WorkTerms::latencyWork(std::size_t call, std::size_t k, Nanos slack) cons
   return std::max(0.0, n * (g * longest / (longest - f.base) - kRounding));
 }
 
-/// `own`: of its term.
-double WorkTerms::decodeWork(const Machine& m, std::size_t call, std::size_t k, double own) const {
-  const double perToken = instance_.decode[k].perToken;
-  const double rest =
-      perToken > 0
-          ? (1 - m.share) * (perToken - kRounding) * static_cast<double>(instance_.calls[call].iterations)
-          : 0;
-  const double broken =
-      faults_.work[static_cast<std::size_t>(m.work)] * (m.packing > 0 ? faults_.packing : 1);
-  return (perToken > 0 ? m.share : 1) * own * broken + std::max(0.0, rest);
+/// 1, unless a test breaks the decode term of the machine.
+double WorkTerms::decodeFault(const Machine& m) const {
+  return faults_.work[static_cast<std::size_t>(m.work)] * (m.packing > 0 ? faults_.packing : 1);
 }
 
 /// What weights are made of: work that does not depend on alpha; negative where it cannot run.
 double WorkTerms::fixedWork(const Machine& m, std::size_t call, std::size_t k) const {
   const BoundCall& c = instance_.calls[call];
   if (timeOn(m, call, k) == kNever) return -1;
-  double sum = m.prefills() ? prefillWork(m, call, k) : 0;
+  double sum = m.prefills() ? prefillWork(call, k) : 0;
   if (!m.decodes() || c.iterations == 0) return sum;
   const DecodeFloor& f = instance_.decode[k].floor;
   const double own = m.work == Work::kLatency
                          ? static_cast<double>(c.iterations) *
                                (f.perSequence + f.perContext * static_cast<double>(c.firstContext))
                          : heldWork(m, call, k);
-  return sum + decodeWork(m, call, k, own);
+  return sum + own * decodeFault(m);
 }
 
 void WorkTerms::add(Machine m, const std::vector<double>& weights) {
@@ -190,8 +175,8 @@ void WorkTerms::add(Machine m, const std::vector<double>& weights) {
   }
   if (m.speed == 0) return;
   for (const Machine& other : machines_) {
-    if (other.work == m.work && other.packing == m.packing && other.share == m.share &&
-        other.classes == m.classes && other.weights == m.weights)
+    if (other.work == m.work && other.packing == m.packing && other.classes == m.classes &&
+        other.weights == m.weights)
       return;
   }
   machines_.push_back(std::move(m));
@@ -288,8 +273,8 @@ void WorkTerms::windows(ItemGroup& g) {
         g.deadline[i] = wf.arrival + due_[w] - call.tail - (decodes ? 0 : call.afterwards);
         g.present[i] = 1;
         if (faults_.window == 1) continue;
-        g.deadline[i] = g.release[i] +
-                        static_cast<Nanos>(faults_.window * static_cast<double>(g.deadline[i] - g.release[i]));
+        g.deadline[i] = g.release[i] + static_cast<Nanos>(faults_.window *
+                                                          static_cast<double>(g.deadline[i] - g.release[i]));
       }
     }
     const std::size_t path = items - instance_.workflows.size() + w;
@@ -333,20 +318,18 @@ double WorkTerms::pathWork(const Machine& m, const BoundWorkflow& w, double budg
       const Nanos time = timeOn(m, i, k);
       if (time == kNever) continue;
       const auto u = static_cast<double>(m.weights[j]);
-      double cost = m.prefills() ? u * prefillWork(m, i, k) : 0;
+      double cost = m.prefills() ? u * prefillWork(i, k) : 0;
       if (!m.decodes() || c.iterations == 0) {
         cost += mu * static_cast<double>(time);
       } else if (m.work != Work::kLatency) {
-        cost += u * decodeWork(m, i, k, heldWork(m, i, k)) + mu * static_cast<double>(time);
+        cost += u * decodeFault(m) * heldWork(m, i, k) + mu * static_cast<double>(time);
       } else {
         const DecodeFloor& f = instance_.decode[k].floor;
         const auto n = static_cast<double>(c.iterations);
         const double g = f.perSequence + f.perContext * static_cast<double>(c.firstContext);
-        // min over T of decodeWork(n g T / (T - base)) + mu n T, decodeWork being affine.
-        const double rest = decodeWork(m, i, k, 0);
-        const double slope = decodeWork(m, i, k, 1) - rest;
-        const double root = std::sqrt(u * slope * g) + std::sqrt(mu * f.base);
-        cost += n * (root * root - (u * slope + mu) * kRounding) + u * rest +
+        const double weight = u * decodeFault(m);
+        const double root = std::sqrt(weight * g) + std::sqrt(mu * f.base);
+        cost += n * (root * root - (weight + mu) * kRounding) +
                 mu * static_cast<double>(instance_.decodeBefore[i * instance_.decode.size() + k]);
       }
       least = std::min(least, cost);
@@ -398,12 +381,11 @@ void WorkTerms::callItems(std::size_t index, std::uint32_t call, Nanos slack) {
     const Nanos time = timeOn(m, call, k);
     if (time == kNever || time > slack) continue;  // cannot be on time there
     const auto u = static_cast<double>(m.weights[j]);
-    const double first = m.prefills() ? u * prefillWork(m, call, k) : 0;
+    const double first = m.prefills() ? u * prefillWork(call, k) : 0;
     double second = 0;
     if (decodes) {
-      const double own =
-          m.work == Work::kLatency ? latencyWork(call, k, slack) : heldWork(m, call, k);
-      second = u * decodeWork(m, call, k, own);
+      const double own = m.work == Work::kLatency ? latencyWork(call, k, slack) : heldWork(m, call, k);
+      second = u * own * decodeFault(m);
     }
     prefill = std::min(prefill, first);
     decode = std::min(decode, second);

@@ -30,10 +30,9 @@
 //   decode-share   while both are in progress their speeds sum to 1
 //   chunked        an iteration takes its decodes' time plus what each chunk adds to its prompt's; the chunks
 //                  of a prompt add up to its prefill. The decodes' part of an iteration is at most the whole,
-//                  so the latency term holds as it is
-//   chunked by a   an iteration is priced as a whole. It is no shorter than its decodes alone, and no shorter
-//   roofline       than r * tokens, r = perToken (bound_instance.h), so for every share l in [0, 1] the work
-//                  l * decode term + (1 - l) * r * (prompt + n) holds: l = 0, 1/2, 1
+//                  so the latency term holds as it is. By a model without constants (a roofline prices an
+//                  iteration as a whole) prefills count as nothing; the decodes' part is at most the whole
+//                  there, too
 //
 // A call's item is then three: the prefill in its own window, the decode in its own, and what the least of
 // their sum over the classes exceeds the sum of the two leasts by, in the hull of both.
@@ -67,9 +66,8 @@ struct WorkFaults {
 };
 
 struct Machine {
-  Work work = Work::kPrefill;          ///< unified: that of its decodes
+  Work work = Work::kPrefill;  ///< unified: that of its decodes
   bool unified = false;
-  double share = 1;                    ///< l, where prefill and decode do not add up
   std::uint32_t packing = 0;           ///< kKv: which f, 0 = the identity
   std::vector<std::uint32_t> classes;  ///< of its role and model
   std::vector<std::int64_t> weights;   ///< by entry of classes, in 1/1024
@@ -127,10 +125,10 @@ class WorkTerms {
   }
   /// Where it runs on class k: the least time of its prefill, transfer and decode; else kNever.
   Nanos timeOn(const Machine& m, std::size_t call, std::size_t k) const;
-  double prefillWork(const Machine& m, std::size_t call, std::size_t k) const;
+  double prefillWork(std::size_t call, std::size_t k) const;
   double heldWork(const Machine& m, std::size_t call, std::size_t k) const;
   double latencyWork(std::size_t call, std::size_t k, Nanos slack) const;
-  double decodeWork(const Machine& m, std::size_t call, std::size_t k, double own) const;
+  double decodeFault(const Machine& m) const;
   double fixedWork(const Machine& m, std::size_t call, std::size_t k) const;
   void buildGroups();
   void windows(ItemGroup& g);
@@ -144,7 +142,7 @@ class WorkTerms {
   std::vector<Machine> machines_;
   std::vector<std::vector<double>> kvWork_;  ///< by packing, [calls x decode classes] ns
   std::vector<double> sequenceWork_;         ///< [calls x decode classes] ns
-  ItemGroup groups_[3];  ///< by Machine::group()
+  ItemGroup groups_[3];                      ///< by Machine::group()
   std::vector<std::vector<std::int64_t>> items_;
   std::vector<std::uint8_t> open_;
   std::vector<Nanos> due_;  ///< by workflow: D

@@ -1,5 +1,7 @@
 // The clairvoyant search (bounds/clairvoyant.h): never below the certified bound, never above the policy it
 // starts from, the same for the same budget, and no worse for a larger one.
+#include "bounds/clairvoyant.h"
+
 #include <doctest/doctest.h>
 
 #include <array>
@@ -8,7 +10,6 @@
 #include <vector>
 
 #include "bounds/bound.h"
-#include "bounds/clairvoyant.h"
 #include "queueing.h"
 #include "tiny_schedules.h"
 

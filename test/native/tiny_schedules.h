@@ -68,9 +68,9 @@ struct Costs {
 
   LatencyModel model() const {
     LatencyModel out;
-    REQUIRE(LatencyModel::constants({toMs(prefillBase), toMs(prefillPerToken), toMs(base), toMs(perSequence),
-                                     toMs(perContext)},
-                                    &out) == Status::kOk);
+    REQUIRE(LatencyModel::constants(
+                {toMs(prefillBase), toMs(prefillPerToken), toMs(base), toMs(perSequence), toMs(perContext)},
+                &out) == Status::kOk);
     return out;
   }
 };

@@ -1,5 +1,6 @@
-// The certified lower bound on unified clusters, by engine mode: tiny instances against every schedule that an
-// independent event simulator can make, broken work terms, and the simulator's policies on random clusters.
+// The certified lower bound on unified clusters, by engine mode: tiny instances against every schedule that
+// an independent event simulator can make, broken work terms, and the simulator's policies on random
+// clusters.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -236,9 +237,7 @@ class Enumerator {
   }
 
   /// Something else happens anyway, or the next engine could do it.
-  bool mayHold(std::uint32_t m, Nanos t) const {
-    return nextEvent(t) != kNever || m + 1 < engines_.size();
-  }
+  bool mayHold(std::uint32_t m, Nanos t) const { return nextEvent(t) != kNever || m + 1 < engines_.size(); }
 
   /// A waiting call, or kNoSlot.
   std::uint32_t chooseCall(std::uint32_t m, Nanos t, bool mayHold) {
@@ -247,8 +246,7 @@ class Enumerator {
       if (mayStart(m, i, t)) options_.push_back(i);
     }
     if (options_.empty()) return kNoSlot;
-    const std::uint32_t chosen =
-        choices_.choose(static_cast<std::uint32_t>(options_.size()) + 1, mayHold);
+    const std::uint32_t chosen = choices_.choose(static_cast<std::uint32_t>(options_.size()) + 1, mayHold);
     return chosen < options_.size() ? options_[chosen] : kNoSlot;
   }
 
@@ -495,19 +493,21 @@ TEST_CASE("unified: no policy of the simulator is below the bound on random clus
       }
     }
     const auto policy = [&](RunOptions* o) {
-      const RunOptions other =
-          baseOptions(any(random, orderNames()), any(random, placements),
-                      random.below(2) == 0 ? Binding::kAtReveal : Binding::kAtCredit);
+      const RunOptions other = baseOptions(any(random, orderNames()), any(random, placements),
+                                           random.below(2) == 0 ? Binding::kAtReveal : Binding::kAtCredit);
       o->order = other.order;
       o->placement = other.placement;
       o->binding = other.binding;
     };
-    RunOptions options = unifiedRun(owned, "fcfs", "eft",
-                                    any(random, std::array{SloBase::kHorizon, SloBase::kExclusive}));
+    RunOptions options =
+        unifiedRun(owned, "fcfs", "eft", any(random, std::array{SloBase::kHorizon, SloBase::kExclusive}));
     options.feedback = random.below(3) == 0 ? Feedback::kLease : Feedback::kBoundary;
     options.knowledge = any(random, std::array{Knowledge::kOnline, Knowledge::kDeclared, Knowledge::kOracle});
     options.tieSeed = random.below(3);
-    if (cached.empty() && modes == 0 && random.below(3) == 0) options.compat = Compat::kHexgen;
+    if (cached.empty() && modes == 0 && random.below(3) == 0) {
+      options.compat = Compat::kHexgen;
+      for (InstanceSpec& spec : cluster.instances) spec.chunkTokens = 0;
+    }
 
     BoundResult bound;
     constexpr std::array<double, 5> kMany{0.3, 0.7, 0.95, 0.99, 1};
