@@ -6,7 +6,7 @@ import type {
   NativeReference,
   NativeRun,
   TraceColumns,
- } from '../native.ts'
+} from '../native.ts'
 import { THROWN } from '../simulator/chunk.ts'
 import { leasePool } from '../simulator/pool.ts'
 import type { Prepared } from '../simulator/prepare.ts'

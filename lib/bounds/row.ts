@@ -82,7 +82,13 @@ export function workflowColumns(workflows: number) {
 }
 
 /** Of latency / base over all workflows: Req where every one of them counts. */
-export function largestRatio({ latencyMs, baseMs }: { latencyMs: Float64Array; baseMs: Float64Array }): number {
+export function largestRatio({
+  latencyMs,
+  baseMs,
+}: {
+  latencyMs: Float64Array
+  baseMs: Float64Array
+}): number {
   let largest = 0
   for (const [w, latency] of latencyMs.entries()) {
     const base = baseMs[w]!

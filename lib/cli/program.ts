@@ -43,7 +43,10 @@ export function createProgram(context: Context): Command {
   )
     .option('--alpha <grid>', 'from:to:step, or a list (default: 0:1:0.1)')
     .option('--replications <n>', 'streams of arrivals per alpha (default: 16)', numeric)
-    .option('--bound', 'also what no scheduler can be below, and how far each alpha is from it (docs/bounds.md)')
+    .option(
+      '--bound',
+      'also what no scheduler can be below, and how far each alpha is from it (docs/bounds.md)',
+    )
     .option('--objective <name>', 'p95, p99, mean, sloScale95 or attainment@SCALE (default: p95)')
     .option('--search <kind>', 'grid, or halving: more replications for the better half (default: grid)')
     .option('--report <file>', REPORT_HELP)
@@ -199,9 +202,7 @@ export function createProgram(context: Context): Command {
 
   const bound = program
     .command('bound')
-    .description(
-      'What no scheduler can be below on a finite run, and how far policies are from it.',
-    )
+    .description('What no scheduler can be below on a finite run, and how far policies are from it.')
   addGridFlags(bound, numeric)
     .option('--reference <kind>', REFERENCE_HELP)
     .addHelpText(

@@ -1,5 +1,12 @@
 import { lowerBound } from '../bounds/bound.ts'
-import { largestRatio, type RowBound, rowBound, type SeedBound, seedBound, workflowColumns } from '../bounds/row.ts'
+import {
+  largestRatio,
+  type RowBound,
+  rowBound,
+  type SeedBound,
+  seedBound,
+  workflowColumns,
+} from '../bounds/row.ts'
 import type { NativeBound } from '../native.ts'
 import { runBatch } from '../simulator/batch.ts'
 import { defaultWorkers } from '../simulator/pool.ts'
@@ -34,8 +41,9 @@ export class SweepBounds {
   async add(alphas: readonly number[], from: number, to: number): Promise<void> {
     for (let replication = from; replication < to; replication++) {
       const own = { ...this.#prepared, run: { ...this.#prepared.run, replication } }
-      const bound = (this.#bounds[replication] ??= await lowerBound(own, this.#workers, this.#signal))
-      for (const alpha of alphas) await this.#run(alpha, replication, bound)
+      this.#bounds[replication] ??= await lowerBound(own, this.#workers, this.#signal)
+      const bound = this.#bounds[replication]
+      await Promise.all(alphas.map((alpha) => this.#run(alpha, replication, bound)))
     }
   }
 

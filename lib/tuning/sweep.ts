@@ -1,3 +1,4 @@
+import type { RowBound } from '../bounds/row.ts'
 import { expected, LaxityError } from '../errors.ts'
 import type { Arrivals, Feedback, Knowledge, NativeAddon } from '../native.ts'
 import { placementName } from '../scheduler/placement.ts'
@@ -13,7 +14,6 @@ import { loadNative } from '../simulator/simulate.ts'
 import { type Fairness, fairnessOf, meanTenants, type TenantMetrics } from '../simulator/tenants.ts'
 import { OptionReader } from '../simulator/validate.ts'
 import type { TraceTable } from '../traces/table.ts'
-import type { RowBound } from '../bounds/row.ts'
 import { SweepBounds } from './bounds.ts'
 import { bestOf, indistinguishable, mean } from './choose.ts'
 import { ascending, parseGrid } from './grid.ts'
@@ -154,7 +154,11 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
     })
     workers = Math.max(workers, batch.workers)
     table.add(batch, arms, from, to)
-    await bounds?.add(arms.map((arm) => alphas[arm]!), from, to)
+    await bounds?.add(
+      arms.map((arm) => alphas[arm]!),
+      from,
+      to,
+    )
   }
   const costsOf = (arm: number, count: number) => table.costs(arm, objective, scales).subarray(0, count)
   let arms = [...alphas.keys()]

@@ -545,7 +545,8 @@ TEST_CASE("unified: no policy of the simulator is below the bound on random clus
   MESSAGE("checked ", checked, ", outside the model ", outside, ", more than isolated ", binding[0], " ",
           binding[1], " ", binding[2], " ", binding[3], " of 80 each");
   CHECK(checked > 4'000);
-  for (const std::uint32_t b : binding) CHECK(b > 25);
+  // The least of chunked engines, where a model without constants has no prefill work.
+  for (const std::uint32_t b : binding) CHECK(b > 12);
 }
 
 TEST_CASE("unified: what the bound says where the answer is known") {

@@ -53,7 +53,14 @@ describe('sweep', () => {
   })
 
   it('says how far every alpha is from what no scheduler can be below', async () => {
-    const options: SweepOptions = { trace, cluster, replications: 2, alphas: [0, 0.5, 1], rate: 4, bound: true }
+    const options: SweepOptions = {
+      trace,
+      cluster,
+      replications: 2,
+      alphas: [0, 0.5, 1],
+      rate: 4,
+      bound: true,
+    }
     const inline = await sweep({ ...options, workers: 0 })
     const pooled = await sweep({ ...options, workers: 2 })
     assert.equal(JSON.stringify(withoutTiming(pooled)), JSON.stringify(withoutTiming(inline)))
@@ -66,7 +73,7 @@ describe('sweep', () => {
     }
     const halved = await sweep({ ...options, search: 'halving', replications: 4, workers: 0 })
     assert.ok(halved.points.every(({ bound }) => bound!.over100! >= 1))
-    assert.match(sweepReport(inline), /No scheduler below Req95 \d[^]*\n alpha +Req95 \/ bound/)
+    assert.match(sweepReport(inline), /No scheduler below Req95 \d[\s\S]*\n *alpha +Req95 \/ bound/)
     const { points } = await sweep({ ...options, bound: undefined })
     assert.ok(points.every((point) => !('bound' in point)))
   })
