@@ -41,8 +41,8 @@ export class SweepBounds {
   async add(alphas: readonly number[], from: number, to: number): Promise<void> {
     for (let replication = from; replication < to; replication++) {
       const own = { ...this.#prepared, run: { ...this.#prepared.run, replication } }
-      this.#bounds[replication] ??= await lowerBound(own, this.#workers, this.#signal)
-      const bound = this.#bounds[replication]
+      const bound = this.#bounds[replication] ?? (await lowerBound(own, this.#workers, this.#signal))
+      this.#bounds[replication] = bound
       await Promise.all(alphas.map((alpha) => this.#run(alpha, replication, bound)))
     }
   }

@@ -302,37 +302,49 @@ void WorkTerms::windows(ItemGroup& g) {
   for (std::uint32_t r = 0; r < g.byDeadline.size(); ++r) g.deadlineRank[g.byDeadline[r]] = r;
 }
 
-/// sum_c min_k (u_k work_k + mu time_k) - mu * budget in 1/1024 ns, less a margin. `mu` in 1/1024.
-double WorkTerms::pathWork(const Machine& m, const BoundWorkflow& w, double budget, double mu) const {
-  double sum = 0;
+/// What the calls of the critical path of w cost on each class, as A + B mu + C sqrt(mu) in 1/1024 ns.
+void WorkTerms::pathCosts(const Machine& m, const BoundWorkflow& w) {
+  pathCosts_.clear();
+  pathEnds_.clear();
   for (std::uint32_t s = w.firstStep; s < w.endStep; ++s) {
     const std::uint32_t i = instance_.path[s];
     const BoundCall& c = instance_.calls[i];
-    if (!m.prefills() && c.iterations == 0) {
-      sum += mu * static_cast<double>(c.least);
-      continue;
-    }
-    double least = HUGE_VAL;
-    for (std::size_t j = 0; j < m.classes.size(); ++j) {
+    const auto n = static_cast<double>(c.iterations);
+    if (!m.prefills() && c.iterations == 0) pathCosts_.push_back({0, static_cast<double>(c.least), 0});
+    for (std::size_t j = 0; j < m.classes.size() && (m.prefills() || c.iterations > 0); ++j) {
       const std::uint32_t k = m.classes[j];
       const Nanos time = timeOn(m, i, k);
       if (time == kNever) continue;
       const auto u = static_cast<double>(m.weights[j]);
-      double cost = m.prefills() ? u * prefillWork(i, k) : 0;
-      if (!m.decodes() || c.iterations == 0) {
-        cost += mu * static_cast<double>(time);
-      } else if (m.work != Work::kLatency) {
-        cost += u * decodeFault(m) * heldWork(m, i, k) + mu * static_cast<double>(time);
-      } else {
+      PathCost cost{m.prefills() ? u * prefillWork(i, k) : 0, static_cast<double>(time), 0};
+      if (m.decodes() && c.iterations > 0 && m.work != Work::kLatency) {
+        cost.fixed += u * decodeFault(m) * heldWork(m, i, k);
+      } else if (m.decodes() && c.iterations > 0) {
+        // n (sqrt(u g) + sqrt(mu base))^2, less half a nanosecond per iteration of work and of time.
         const DecodeFloor& f = instance_.decode[k].floor;
-        const auto n = static_cast<double>(c.iterations);
-        const double g = f.perSequence + f.perContext * static_cast<double>(c.firstContext);
         const double weight = u * decodeFault(m);
-        const double root = std::sqrt(weight * g) + std::sqrt(mu * f.base);
-        cost += n * (root * root - (weight + mu) * kRounding) +
-                mu * static_cast<double>(instance_.decodeBefore[i * instance_.decode.size() + k]);
+        const double g = f.perSequence + f.perContext * static_cast<double>(c.firstContext);
+        cost.fixed += n * weight * (g - kRounding);
+        cost.perMu = static_cast<double>(instance_.decodeBefore[i * instance_.decode.size() + k]) +
+                     n * (f.base - kRounding);
+        cost.perRoot = 2 * n * std::sqrt(weight * g * f.base);
       }
-      least = std::min(least, cost);
+      pathCosts_.push_back(cost);
+    }
+    pathEnds_.push_back(static_cast<std::uint32_t>(pathCosts_.size()));
+  }
+}
+
+/// sum_c min_k (u_k work_k + mu time_k) - mu * budget in 1/1024 ns, less a margin. `mu` in 1/1024.
+double WorkTerms::pathWork(double budget, double mu) const {
+  const double root = std::sqrt(mu);
+  double sum = 0;
+  std::uint32_t from = 0;
+  for (const std::uint32_t end : pathEnds_) {
+    double least = HUGE_VAL;
+    for (; from < end; ++from) {
+      const PathCost& c = pathCosts_[from];
+      least = std::min(least, c.fixed + mu * c.perMu + root * c.perRoot);
     }
     if (least < HUGE_VAL) sum += least;
   }
@@ -340,10 +352,11 @@ double WorkTerms::pathWork(const Machine& m, const BoundWorkflow& w, double budg
 }
 
 /// The largest over mu: concave in mu, so golden sections of ln mu find it. Any mu is a valid bound.
-double WorkTerms::pathBound(const Machine& m, const BoundWorkflow& w, double budget) const {
+double WorkTerms::pathBound(const Machine& m, const BoundWorkflow& w, double budget) {
   constexpr double kGolden = 0.6180339887498949;
+  pathCosts(m, w);
   const auto value = [&](double logMu) {
-    return pathWork(m, w, budget, std::exp(logMu) * static_cast<double>(kUnit));
+    return pathWork(budget, std::exp(logMu) * static_cast<double>(kUnit));
   };
   double low = kLowestLogMu;
   double high = kHighestLogMu;

@@ -134,8 +134,9 @@ class WorkTerms {
   void windows(ItemGroup& g);
   void machineItems(std::size_t index);
   void callItems(std::size_t index, std::uint32_t call, Nanos slack);
-  double pathWork(const Machine& m, const BoundWorkflow& w, double budget, double mu) const;
-  double pathBound(const Machine& m, const BoundWorkflow& w, double budget) const;
+  void pathCosts(const Machine& m, const BoundWorkflow& w);
+  double pathWork(double budget, double mu) const;
+  double pathBound(const Machine& m, const BoundWorkflow& w, double budget);
 
   const BoundInstance& instance_;
   WorkFaults faults_;
@@ -146,6 +147,13 @@ class WorkTerms {
   std::vector<std::vector<std::int64_t>> items_;
   std::vector<std::uint8_t> open_;
   std::vector<Nanos> due_;  ///< by workflow: D
+
+  // Of one path on one machine, by call and class.
+  struct PathCost {
+    double fixed, perMu, perRoot;
+  };
+  std::vector<PathCost> pathCosts_;
+  std::vector<std::uint32_t> pathEnds_;  ///< by call
 };
 
 }  // namespace laxity::bounds
