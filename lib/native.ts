@@ -545,9 +545,25 @@ export interface NativeBound {
   cpuMs: number
 }
 
+/** What a search that knows the future reaches: achievable, not optimal (`native/bounds/clairvoyant.h`). */
+export interface NativeReference {
+  status: number
+  references: {
+    tau: number
+    /** The smallest Req of any of its runs; Infinity where so many never end. */
+    ratio: number
+    /** Simulations until it was found, over all taus. */
+    evaluations: number
+  }[]
+  /** Thread CPU time. */
+  cpuMs: number
+}
+
 export interface NativeSimulator {
-  /** `taus`: shares of the workflows, in (0, 1]. Status 17 on unified clusters. */
+  /** `taus`: shares of the workflows, in (0, 1]. Status 17 with compat hexgen-ticks. */
   bound(options: NativeRun, taus: Float64Array): NativeBound
+  /** `evaluations`: simulations for each tau. */
+  reference(options: NativeRun, taus: Float64Array, evaluations: number): NativeReference
   run(options: NativeRun, outputs: NativeOutputs): NativeResult
   /** Like run, and returns the binary log: records of `native/scheduler/events.h` and decisions, in order. */
   record(options: NativeRun, outputs: NativeOutputs): { result: NativeResult; log: Uint8Array }

@@ -1,5 +1,12 @@
 import { extname } from 'node:path'
-import type { NativeAddon, NativeBound, NativeCluster, NativeRun, TraceColumns } from '../native.ts'
+import type {
+  NativeAddon,
+  NativeBound,
+  NativeCluster,
+  NativeReference,
+  NativeRun,
+  TraceColumns,
+} from '../native.ts'
 import { THROWN } from '../simulator/chunk.ts'
 import { leasePool } from '../simulator/pool.ts'
 import type { Prepared } from '../simulator/prepare.ts'
@@ -14,14 +21,17 @@ export interface BoundTask {
   cluster: NativeCluster
   run: NativeRun
   taus: Float64Array
+  /** Simulations of the search for a reference; undefined: the bound is wanted. */
+  evaluations?: number
 }
 
-/** Status 0: the bound; else what went wrong, as of a run. */
+/** Status 0: the bound or the reference; else what went wrong, as of a run. */
 export interface BoundAnswer {
   status: number
   message?: string
   badRow?: { status: number; workflow: number; call: number }
   bound?: NativeBound
+  reference?: NativeReference
 }
 
 /**
@@ -29,11 +39,31 @@ export interface BoundAnswer {
  * thread with `threads` 0.
  */
 export async function lowerBound(
-  { native, trace, nativeCluster, run }: Prepared,
+  prepared: Prepared,
   threads: number,
   signal?: AbortSignal,
 ): Promise<NativeBound> {
+  return (await answered(prepared, {}, threads, signal)).bound!
+}
+
+/** What a search of so many simulations per entry of TAUS reaches that knows the future (docs/bounds.md). */
+export async function searchReference(
+  prepared: Prepared,
+  evaluations: number,
+  threads: number,
+  signal?: AbortSignal,
+): Promise<NativeReference> {
+  return (await answered(prepared, { evaluations }, threads, signal)).reference!
+}
+
+async function answered(
+  { native, trace, nativeCluster, run }: Prepared,
+  wanted: Pick<BoundTask, 'evaluations'>,
+  threads: number,
+  signal: AbortSignal | undefined,
+): Promise<BoundAnswer> {
   const task: BoundTask = {
+    ...wanted,
     columns: trace.columns,
     cluster: nativeCluster,
     run,
@@ -41,7 +71,7 @@ export async function lowerBound(
   }
   const answer = threads === 0 ? computeBound(native, task) : await onPool(task, threads)
   if (signal?.aborted) throw abortedError(signal)
-  if (answer.bound !== undefined) return answer.bound
+  if (answer.status === 0) return answer
   const { status, message, badRow } = answer
   throw batchError(native, trace, {
     status,
@@ -63,14 +93,22 @@ async function onPool(task: BoundTask, threads: number): Promise<BoundAnswer> {
   }
 }
 
-export function computeBound(native: NativeAddon, { columns, cluster, run, taus }: BoundTask): BoundAnswer {
+export function computeBound(
+  native: NativeAddon,
+  { columns, cluster, run, taus, evaluations }: BoundTask,
+): BoundAnswer {
   try {
     const trace = new native.Trace(columns)
     if (trace.status !== 0) {
       const { status, workflow, call } = trace
       return { status, badRow: { status, workflow, call } }
     }
-    const bound = new native.Simulator(trace, cluster).bound(run, taus)
+    const simulator = new native.Simulator(trace, cluster)
+    if (evaluations !== undefined) {
+      const reference = simulator.reference(run, taus, evaluations)
+      return reference.status === 0 ? { status: 0, reference } : { status: reference.status }
+    }
+    const bound = simulator.bound(run, taus)
     return bound.status === 0 ? { status: 0, bound } : { status: bound.status }
   } catch (error) {
     // The border throws TypeErrors, which lose their class between threads.

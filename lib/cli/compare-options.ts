@@ -1,10 +1,14 @@
 import type { Command } from 'commander'
 import { parameter, registeredNames } from './options.ts'
 
+export const REFERENCE_HELP =
+  'with the bound: what a search that knows the future reaches: search, or search:SIMULATIONS (default of these: 200)'
+
 /** The flags of compare. Those that are repeatable span a grid. */
 export function addCompareFlags(command: Command, numeric: (text: string) => unknown): Command {
   return addGridFlags(command, numeric)
     .option('--bound', 'also what no scheduler can be below, and each policy’s ratio to it (docs/bounds.md)')
+    .option('--reference <kind>', REFERENCE_HELP)
     .option('--csv', 'comma-separated rows on standard output')
 }
 

@@ -26,6 +26,7 @@ export interface CompareFlags extends Record<(typeof COMMON)[number], unknown> {
   context?: string[]
   paper?: boolean
   bound?: boolean
+  reference?: string
   parameter?: Record<string, unknown>
   workers?: unknown
   json?: boolean

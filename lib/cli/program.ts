@@ -3,7 +3,7 @@ import { Command } from 'commander'
 import type { CalibrateFlags } from './calibrate.ts'
 import type { CapacityFlags } from './capacity.ts'
 import type { CompareFlags } from './compare.ts'
-import { addCompareFlags, addGridFlags } from './compare-options.ts'
+import { addCompareFlags, addGridFlags, REFERENCE_HELP } from './compare-options.ts'
 import type { Context } from './context.ts'
 import type { EstimateFlags } from './estimate.ts'
 import { addRunFlags, addSetupFlags } from './options.ts'
@@ -43,6 +43,10 @@ export function createProgram(context: Context): Command {
   )
     .option('--alpha <grid>', 'from:to:step, or a list (default: 0:1:0.1)')
     .option('--replications <n>', 'streams of arrivals per alpha (default: 16)', numeric)
+    .option(
+      '--bound',
+      'also what no scheduler can be below, and how far each alpha is from it (docs/bounds.md)',
+    )
     .option('--objective <name>', 'p95, p99, mean, sloScale95 or attainment@SCALE (default: p95)')
     .option('--search <kind>', 'grid, or halving: more replications for the better half (default: grid)')
     .option('--report <file>', REPORT_HELP)
@@ -198,14 +202,14 @@ export function createProgram(context: Context): Command {
 
   const bound = program
     .command('bound')
-    .description(
-      'What no scheduler can be below on a prefill-decode cluster, and how far policies are from it.',
-    )
+    .description('What no scheduler can be below on a finite run, and how far policies are from it.')
   addGridFlags(bound, numeric)
+    .option('--reference <kind>', REFERENCE_HELP)
     .addHelpText(
       'after',
       examples([
         'bound --workload mixed --load 0.9 --workflows 200',
+        'bound --workload chess:1 --cluster hexgen-hetero-2 --workflows 200 --reference search:500',
         'bound --workload bfcl --cluster hexagent-h200 --policy hexagent --load 0.8,1 --json',
       ]),
     )

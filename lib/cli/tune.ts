@@ -13,6 +13,7 @@ export interface TuneFlags extends Flags {
   replications?: unknown
   objective?: string
   search?: string
+  bound?: boolean
   report?: string
 }
 
@@ -33,6 +34,7 @@ export async function tune(argument: string | undefined, flags: TuneFlags, conte
       replications: flags.replications as number | undefined,
       objective: flags.objective as 'p95' | undefined,
       search: flags.search as Search | undefined,
+      bound: flags.bound,
     })
     if (flags.report !== undefined)
       written = await saveTuneReport(flags.report, result, table!, flags, context)

@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events'
-import { lowerBound } from '../bounds/bound.ts'
-import { seedBound } from '../bounds/row.ts'
+import { lowerBound, searchReference } from '../bounds/bound.ts'
+import { largestRatio, seedBound, workflowColumns } from '../bounds/row.ts'
 import { LaxityError } from '../errors.ts'
-import type { NativeAddon, NativeBound, NativeOutputs } from '../native.ts'
+import type { NativeAddon, NativeBound, NativeOutputs, NativeReference } from '../native.ts'
 import { type BatchResult, MS_PER_CALL, runBatch } from '../simulator/batch.ts'
 import { SIMULATE_KEYS, type SimulateOptions } from '../simulator/options.ts'
 import { defaultWorkers } from '../simulator/pool.ts'
@@ -68,6 +68,8 @@ class Comparison {
   readonly #progress: Progresses
   /** By site, load, knowledge and seed: what else a setting has is the scheduler's, or slows it down. */
   readonly #bounds = new Map<Site, Map<string, Promise<NativeBound>>>()
+  /** By setting and seed. */
+  readonly #references = new Map<Setting, Promise<NativeReference>[]>()
   #workers = 0
   #cpuMs = 0
   #calls = 0
@@ -164,7 +166,12 @@ class Comparison {
           const columns = this.#checked.bound ? workflowColumns(prepared.trace.workflows) : undefined
           const batch = await this.#run(prepared, SCALES, columns)
           const bound =
-            columns && seedBound(largestRatio(columns), await this.#bound(setting, seed, prepared))
+            columns &&
+            seedBound(
+              largestRatio(columns),
+              await this.#bound(setting, seed, prepared),
+              await this.#reference(setting, seed, rate),
+            )
           runs[s]![p]![seed - 1] = {
             seed,
             batch,
@@ -215,6 +222,21 @@ class Comparison {
       })
     own.set(key, bound)
     return bound
+  }
+
+  /** It begins with the first policy, so that it is the same for all of them. */
+  async #reference(setting: Setting, seed: number, rate: number): Promise<NativeReference | undefined> {
+    const { reference } = this.#checked
+    if (reference === undefined) return undefined
+    const own = this.#references.get(setting) ?? []
+    this.#references.set(setting, own)
+    own[seed] ??= this.#prepared(setting, setting.site.policies[0]!, seed, rate)
+      .then((prepared) => searchReference(prepared, reference, this.#workers, this.#signal))
+      .then((found) => {
+        this.#cpuMs += found.cpuMs
+        return found
+      })
+    return own[seed]
   }
 
   #saturationRun(site: Site): Promise<Prepared> {
@@ -270,19 +292,4 @@ class Comparison {
     own.set(key, table)
     return table
   }
-}
-
-function workflowColumns(workflows: number) {
-  const doubles = () => new Float64Array(new SharedArrayBuffer(8 * workflows))
-  return { latencyMs: doubles(), baseMs: doubles() }
-}
-
-/** Of latency / base over all workflows: Req where every one of them counts. */
-function largestRatio({ latencyMs, baseMs }: { latencyMs: Float64Array; baseMs: Float64Array }): number {
-  let largest = 0
-  for (const [w, latency] of latencyMs.entries()) {
-    const base = baseMs[w]!
-    largest = Math.max(largest, base > 0 ? latency / base : Number.POSITIVE_INFINITY)
-  }
-  return largest
 }

@@ -59,8 +59,13 @@ export interface CompareOptions {
   context?: OneOrMore<ContextPreset> | string | undefined
   /** The HexAGenT paper's simulator: `links` free, `staging` unlimited. */
   paper?: boolean | undefined
-  /** Also what no scheduler can be below (docs/bounds.md): prefill-decode clusters, base `horizon`. Default false. */
+  /** Also what no scheduler can be below (docs/bounds.md). Default false. */
   bound?: boolean | undefined
+  /**
+   * With `bound`: also what a search that knows the future reaches, `search`, or `search:n` with n simulations for each
+   * share of the workflows (default 200). Achievable, not optimal.
+   */
+  reference?: 'search' | `search:${number}` | undefined
   /** What Req95, Req99 and attainment are multiples of; default as for `simulate`. */
   sloBase?: SloBase | undefined
   /** The same in all runs, as for `simulate`. */
@@ -103,7 +108,6 @@ const PAIRED = [
   'paper',
   'planning',
   'planLatencyMs',
-  'bound',
 ]
 
 export const COMPARE_KEYS: readonly string[] = [
@@ -128,6 +132,7 @@ export const COMPARE_KEYS: readonly string[] = [
     'context',
     'paper',
     'bound',
+    'reference',
     'workers',
     'signal',
     'onProgress',
@@ -141,6 +146,8 @@ const DEFAULT_SEEDS = 3
 const MOST_SEEDS = 1000
 const MOST_WORKFLOWS = 1_000_000
 const MOST_WORKERS = 256
+const DEFAULT_EVALUATIONS = 200
+const MOST_EVALUATIONS = 100_000
 
 /** Checked, before clusters and workloads are known. */
 export interface CheckedCompare {
@@ -160,6 +167,8 @@ export interface CheckedCompare {
   remaining: readonly (ToldFuture | undefined)[]
   contexts: readonly (ContextPreset | undefined)[]
   bound: boolean
+  /** Simulations of the search for each share of the workflows; undefined: none. */
+  reference: number | undefined
   common: Pick<CompareOptions, (typeof COMMON)[number]>
   workers: number | undefined
   signal: AbortSignal | undefined
@@ -209,7 +218,8 @@ export function readCompare(reader: OptionReader, native: NativeAddon): CheckedC
       ),
     ),
     contexts: reader.given('context') ? choices(reader, 'context', CONTEXT_PRESETS, 'new') : [undefined],
-    bound: readBound(reader),
+    bound: reader.boolean('bound'),
+    reference: readReference(reader),
     common: readCommon(reader, native),
     workers: reader.whole('workers', undefined, 0, MOST_WORKERS),
     signal: reader.signal(),
@@ -274,11 +284,16 @@ function readCommon(reader: OptionReader, native: NativeAddon): CheckedCompare['
   return common as CheckedCompare['common']
 }
 
-function readBound(reader: OptionReader): boolean {
-  const bound = reader.boolean('bound')
-  if (bound && reader.given('sloBase') && reader.raw('sloBase') !== 'horizon')
-    reader.add('`bound` is on multiples of the final horizon: leave `sloBase` out', 'bound')
-  return bound
+/** Simulations for each share of the workflows. */
+function readReference(reader: OptionReader): number | undefined {
+  const given = reader.raw('reference')
+  if (given === undefined) return undefined
+  if (reader.raw('bound') !== true) reader.add('`reference` needs `bound`', 'reference')
+  const match = /^search(?::(\d{1,6}))?$/.exec(String(given))
+  const evaluations = Number(match?.[1] ?? DEFAULT_EVALUATIONS)
+  if (match === null || evaluations < 1 || evaluations > MOST_EVALUATIONS)
+    reader.wrong('search, or search:n with n from 1 to 100000', 'reference', given)
+  return evaluations
 }
 
 function readLoads(reader: OptionReader): number[] {

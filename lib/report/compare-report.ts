@@ -2,7 +2,7 @@ import type { CompareResult } from '../compare/compare.ts'
 import type { Ratio } from '../compare/intervals.ts'
 import type { CompareRow } from '../compare/rows.ts'
 import { table } from './table.ts'
-import { count, duration, percent, significant } from './units.ts'
+import { count, duration, over, percent, significant } from './units.ts'
 
 /** A comparison for people: a table for every setting, the first policy on top, and what the numbers are. */
 export function compareReport(result: CompareResult): string {
@@ -41,6 +41,10 @@ export function headingOf(rows: readonly CompareRow[]): string {
   if (bound !== undefined) {
     const least = [bound.bound95, bound.bound99, bound.bound100].map(significant)
     how.push(`no scheduler below Req95 ${least[0]}, Req99 ${least[1]}, largest ${least[2]}`)
+    if (bound.reference100 !== undefined) {
+      const reached = [bound.reference95!, bound.reference99!, bound.reference100].map(significant)
+      how.push(`clairvoyant search ${reached.join(', ')} (achievable, not optimal)`)
+    }
   }
   if (error !== null) how.push(`errors ${error}`)
   return `${what}\n${how.join(', ')}`
@@ -97,10 +101,6 @@ function change(ratio: Ratio | null | undefined): string {
   const { low, high } = ratio
   if (low === null || high === null) return `${signed(ratio.ratio)} %`
   return `${signed(ratio.ratio)} % (${signed(low)} … ${signed(high)})`
-}
-
-function over(ratio: number | null | undefined): string {
-  return ratio === null || ratio === undefined ? '–' : ratio.toFixed(2)
 }
 
 function signed(ratio: number): string {

@@ -5,7 +5,7 @@ import type { SweepPoint, SweepResult } from '../tuning/sweep.ts'
 import { chart } from './chart.ts'
 import { table } from './table.ts'
 import { tenantTable } from './tenant-table.ts'
-import { count, duration, percent, significant } from './units.ts'
+import { count, duration, over, percent, significant } from './units.ts'
 
 /** A sweep for people: what was simulated, a row per alpha, the curve of the objective, the choice. */
 export function sweepReport(result: SweepResult): string {
@@ -28,6 +28,7 @@ export function sweepReport(result: SweepResult): string {
     pointTable(result),
     eliminatedText(result),
     curve,
+    boundText(result),
     bestTenants(result.points[best]!),
     verdict(result, objective.format(objective.value(result.points[best]!))),
   ]
@@ -78,6 +79,28 @@ function pointTable({ points, best }: SweepResult): string {
     note(point.alpha),
   ])
   return table(['alpha', 'P95', '95 % interval', 'P99', 'mean', 'SLO95', 'workflows/s', ''], rows)
+}
+
+/** Every alpha's distance from what no scheduler can be below; the best one is marked as in the table above. */
+function boundText({ points, best }: SweepResult): string {
+  const [first] = points
+  if (first?.bound === undefined) return ''
+  const { bound95, bound99, bound100 } = first.bound
+  const least = [bound95, bound99, bound100].map(significant)
+  const rows = points.map(({ alpha, bound }) => [
+    String(alpha),
+    over(bound?.over95),
+    over(bound?.over99),
+    over(bound?.over100),
+    significant(bound?.req100 ?? Number.NaN),
+    alpha === best.alpha ? 'best' : '',
+  ])
+  return [
+    `No scheduler below Req95 ${least[0]}, Req99 ${least[1]}, largest ${least[2]} (certified, docs/bounds.md). Ratios to that, geometric`,
+    'means over the replications; –: calls were evicted or workflows never ended.',
+    '',
+    table(['alpha', 'Req95 / bound', 'Req99 / bound', 'largest / bound', 'largest', ''], rows),
+  ].join('\n')
 }
 
 function eliminatedText({ eliminated }: SweepResult): string {

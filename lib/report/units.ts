@@ -28,3 +28,8 @@ export function significant(value: number): string {
   if (size >= 10) return value.toFixed(1)
   return value.toFixed(2)
 }
+
+/** A ratio to a bound; a dash where there is none. */
+export function over(ratio: number | null | undefined): string {
+  return ratio === null || ratio === undefined ? '–' : ratio.toFixed(2)
+}

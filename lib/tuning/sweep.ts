@@ -1,3 +1,4 @@
+import type { RowBound } from '../bounds/row.ts'
 import { expected, LaxityError } from '../errors.ts'
 import type { Arrivals, Feedback, Knowledge, NativeAddon } from '../native.ts'
 import { placementName } from '../scheduler/placement.ts'
@@ -13,6 +14,7 @@ import { loadNative } from '../simulator/simulate.ts'
 import { type Fairness, fairnessOf, meanTenants, type TenantMetrics } from '../simulator/tenants.ts'
 import { OptionReader } from '../simulator/validate.ts'
 import type { TraceTable } from '../traces/table.ts'
+import { SweepBounds } from './bounds.ts'
 import { bestOf, indistinguishable, mean } from './choose.ts'
 import { ascending, parseGrid } from './grid.ts'
 import { type Eliminated, halve, plannedRuns } from './halving.ts'
@@ -33,6 +35,8 @@ export interface SweepOptions extends RunOptions {
    * the alphas goes; 0 and 1 always stay.
    */
   search?: Search | undefined
+  /** Also what no scheduler can be below (docs/bounds.md), and how far every alpha is from it. Default false. */
+  bound?: boolean | undefined
 }
 
 export type Search = 'grid' | 'halving'
@@ -52,6 +56,8 @@ export interface SweepPoint {
   /** Where the trace has several tenants: means over the replications. */
   tenants?: TenantMetrics[]
   fairness?: Fairness
+  /** With the option `bound`: geometric means over the replications of Req / bound. */
+  bound?: RowBound
 }
 
 export interface SweepResult {
@@ -102,7 +108,7 @@ export interface SweepResult {
 
 export const SWEEP_KEYS: readonly string[] = [
   ...RUN_KEYS,
-  ...(['alphas', 'replications', 'objective', 'search'] satisfies (keyof SweepOptions)[]),
+  ...(['alphas', 'replications', 'objective', 'search', 'bound'] satisfies (keyof SweepOptions)[]),
 ]
 
 const DEFAULT_GRID = '0:1:0.1'
@@ -124,6 +130,7 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
   const asked = reader.whole('replications', undefined, 1, MOST_REPLICATIONS)
   const objective = readObjective(reader)
   const search = reader.oneOf('search', ['grid', 'halving'] as const, 'grid' as const)
+  const isBounded = reader.boolean('bound')
   if (alphas.length * (asked ?? 1) > MOST_RUNS) reader.add(`More than ${MOST_RUNS} runs`, 'replications')
   const prepared = await prepare(native, reader, checked)
 
@@ -134,6 +141,7 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
   const table = new SweepTable(replications)
   const planned = search === 'grid' ? alphas.length * replications : plannedRuns(alphas, replications)
   let workers = 0
+  const bounds = isBounded ? new SweepBounds(prepared, checked.workers, checked.signal) : undefined
   const evaluate = async (arms: readonly number[], from: number, to: number) => {
     const batch = await runBatch(prepared, {
       variants: arms.flatMap((arm) =>
@@ -146,6 +154,11 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
     })
     workers = Math.max(workers, batch.workers)
     table.add(batch, arms, from, to)
+    await bounds?.add(
+      arms.map((arm) => alphas[arm]!),
+      from,
+      to,
+    )
   }
   const costsOf = (arm: number, count: number) => table.costs(arm, objective, scales).subarray(0, count)
   let arms = [...alphas.keys()]
@@ -179,7 +192,10 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
       ...(trace.context !== undefined && { context: trace.context }),
     },
     cluster: prepared.cluster.name,
-    points: arms.map((arm) => table.point(native, arm, alphas[arm]!, scales)),
+    points: arms.map((arm) => ({
+      ...table.point(native, arm, alphas[arm]!, scales),
+      ...(bounds && { bound: bounds.of(alphas[arm]!) }),
+    })),
     best: {
       alpha: alphaOf(best),
       indistinguishable: indistinguishable(native, costs, best).map(alphaOf),

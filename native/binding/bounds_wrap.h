@@ -1,8 +1,10 @@
-// The certified lower bound as a plain object (bounds/bound.h).
+// The certified lower bound (bounds/bound.h) and the clairvoyant reference (bounds/clairvoyant.h) as plain
+// objects.
 #pragma once
 
 #include "binding/napi_setup.h"
 #include "bounds/bound.h"
+#include "bounds/clairvoyant.h"
 
 namespace laxity::binding {
 
@@ -10,5 +12,9 @@ namespace laxity::binding {
 /// cpuMs }; `shares` = { prefill, kv, sequences, latency }. Throws where the arguments make no sense.
 Napi::Object lowerBound(Napi::Env env, const Trace& trace, const ClusterSpec& cluster,
                         const RunOptions& options, Napi::Value taus);
+
+/// `evaluations`: a number >= 1. Gives { status, references: [{ tau, ratio, evaluations }], cpuMs }.
+Napi::Object clairvoyant(Napi::Env env, const Trace& trace, const ClusterSpec& cluster,
+                         const RunOptions& options, Napi::Value taus, Napi::Value evaluations);
 
 }  // namespace laxity::binding

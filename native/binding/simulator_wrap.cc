@@ -198,7 +198,8 @@ Napi::Function SimulatorWrap::define(Napi::Env env) {
   return DefineClass(
       env, "Simulator",
       {InstanceMethod<&SimulatorWrap::run>("run"), InstanceMethod<&SimulatorWrap::record>("record"),
-       InstanceMethod<&SimulatorWrap::bound>("bound")});
+       InstanceMethod<&SimulatorWrap::bound>("bound"),
+       InstanceMethod<&SimulatorWrap::reference>("reference")});
 }
 
 SimulatorWrap::SimulatorWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<SimulatorWrap>(info) {
@@ -253,6 +254,26 @@ Napi::Value SimulatorWrap::bound(const Napi::CallbackInfo& info) {
   if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options, &function)) return env.Undefined();
   const double before = threadCpuMs();
   Napi::Object result = lowerBound(env, *trace_, cluster_, options, info[1]);
+  if (env.IsExceptionPending()) return env.Undefined();
+  result.Set("cpuMs", threadCpuMs() - before);
+  return result;
+}
+
+Napi::Value SimulatorWrap::reference(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  PlacementFunction function;
+  RunOptions options;
+  if (trace_ == nullptr || !info[0].IsObject()) {
+    fail(env, "Expected run options");
+    return env.Undefined();
+  }
+  if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options, &function)) return env.Undefined();
+  if (function.bound()) {
+    fail(env, "A placement function has no reference");
+    return env.Undefined();
+  }
+  const double before = threadCpuMs();
+  Napi::Object result = clairvoyant(env, *trace_, cluster_, options, info[1], info[2]);
   if (env.IsExceptionPending()) return env.Undefined();
   result.Set("cpuMs", threadCpuMs() - before);
   return result;

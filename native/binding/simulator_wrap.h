@@ -15,6 +15,7 @@ class SimulatorWrap : public Napi::ObjectWrap<SimulatorWrap> {
   Napi::Value run(const Napi::CallbackInfo& info);
   Napi::Value record(const Napi::CallbackInfo& info);
   Napi::Value bound(const Napi::CallbackInfo& info);
+  Napi::Value reference(const Napi::CallbackInfo& info);
   Napi::Value simulate(const Napi::CallbackInfo& info, EventLog* log);
 
   Napi::ObjectReference traceReference_;

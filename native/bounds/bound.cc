@@ -36,7 +36,7 @@ std::size_t rankOf(double tau, std::size_t n) {
 
 class Search {
  public:
-  Search(const PairInstance& instance, const WorkFaults& faults, BoundResult* out)
+  Search(const BoundInstance& instance, const WorkFaults& faults, BoundResult* out)
       : terms_(instance, faults), out_(*out) {}
 
   /// The least number of workflows on time that is proved out of reach at `alpha`; stops as soon as that is
@@ -48,6 +48,7 @@ class Search {
     lp_.reset(open_);
     rows_.clear();
     cuts_.clear();
+    prefill_.clear();
     std::size_t best = static_cast<std::size_t>(std::count(open_.begin(), open_.end(), 1)) + 1;
     multipliers_.clear();
     if (best <= enough) return best;
@@ -79,7 +80,9 @@ class Search {
     for (std::size_t i = 0; i < multipliers_.size(); ++i) {
       const double capacity = multipliers_[i] * static_cast<double>(rows_[i].capacity);
       if (!(capacity > 0)) continue;
-      part[static_cast<std::size_t>(terms_.machines()[cuts_[i].machine].work)] += capacity;
+      const Work work = terms_.machines()[cuts_[i].machine].work;
+      part[static_cast<std::size_t>(Work::kPrefill)] += capacity * prefill_[i];
+      part[static_cast<std::size_t>(work)] += capacity * (1 - prefill_[i]);
       total += capacity;
     }
     for (std::size_t i = 0; i < kWorks; ++i) out[i] = total > 0 ? part[i] / total : 0;
@@ -97,19 +100,22 @@ class Search {
     row.work.assign(open_.size(), 0);
     row.capacity = __int128_t{m.speed} * (t2 - t1);
     const auto& items = terms_.items(cut.machine);
-    bool any = false;
+    double total = 0;
+    double prefill = 0;
     for (const std::uint32_t i : g.byRelease) {
       if (g.release[i] < t1) break;
       if (g.deadline[i] > t2 || items[i] == 0) continue;
-      std::int64_t& sum = row.work[terms_.workflowOf(i)];
+      std::int64_t& sum = row.work[g.workflow[i]];
       if (__builtin_add_overflow(sum, items[i], &sum)) sum = INT64_MAX;  // less than it is
-      any = true;
+      total += static_cast<double>(items[i]);
+      if (g.partOf(i) == Part::kPrefill) prefill += static_cast<double>(items[i]);
     }
-    if (!any) return false;
+    if (total == 0) return false;
     dense_.assign(row.work.begin(), row.work.end());
     lp_.addRow(dense_, static_cast<double>(row.capacity));
     rows_.push_back(std::move(row));
     cuts_.push_back(cut);
+    prefill_.push_back(m.decodes() ? prefill / total : 1);
     return true;
   }
 
@@ -138,6 +144,7 @@ class Search {
   std::vector<std::uint8_t> open_;
   std::vector<PackingRow> rows_;
   std::vector<Cut> cuts_;
+  std::vector<double> prefill_;  ///< by row: the part of its work that is prefill
   std::vector<Cut> remembered_;
   std::vector<double> multipliers_;
   std::vector<double> dense_;
@@ -153,11 +160,11 @@ struct Target {
 };
 
 /// By the critical paths alone: latency / H is at least this.
-std::vector<double> isolatedRatios(const PairInstance& instance) {
+std::vector<double> isolatedRatios(const BoundInstance& instance) {
   std::vector<double> ratios;
   for (const BoundWorkflow& w : instance.workflows) {
-    ratios.push_back(w.feasible && w.horizon > 0
-                         ? static_cast<double>(w.critical) / static_cast<double>(w.horizon) * (1 - 1e-15)
+    ratios.push_back(w.feasible && w.base > 0
+                         ? static_cast<double>(w.critical) / static_cast<double>(w.base) * (1 - 1e-15)
                          : HUGE_VAL);
   }
   std::sort(ratios.begin(), ratios.end());
@@ -174,8 +181,8 @@ Status reqLowerBounds(const Trace& trace, const ClusterSpec& cluster, const RunO
   for (const double tau : taus) {
     if (!(tau > 0 && tau <= 1)) return Status::kBadValue;
   }
-  PairInstance instance;
-  if (const Status status = pairInstance(trace, cluster, options, &instance); !ok(status)) return status;
+  BoundInstance instance;
+  if (const Status status = boundInstance(trace, cluster, options, &instance); !ok(status)) return status;
   if (instance.workflows.empty()) {
     for (const double tau : taus) out->bounds.push_back({tau, 0, true, {}});
     return Status::kOk;

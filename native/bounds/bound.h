@@ -1,10 +1,11 @@
-// A certified lower bound on Req_tau of a finite instance of the prefill-decode model: no scheduler, online
-// or not, reaches a smaller one.
+// A certified lower bound on Req_tau of a finite instance of the prefill-decode or the unified model: no
+// scheduler, online or not, reaches a smaller one.
 //
-// Req_tau is the ceil(tau n)-th smallest of latency / H over the n workflows, H = H_w(final)
-// (simulator/final_horizon.h). For a ratio alpha a workflow is on time if it ends within alpha * H. Then
+// Req_tau is the ceil(tau n)-th smallest of latency / base over the n workflows. The base is that of the run
+// (RunOptions::sloBase): H_w(final) (simulator/final_horizon.h), a template's time, or another; any positive
+// one will do. For a ratio alpha a workflow is on time if it ends within alpha * base. Then
 //
-//   max sum_w z_w,  0 <= z_w <= 1,  z_w = 0 where the isolated critical path exceeds alpha * H,
+//   max sum_w z_w,  0 <= z_w <= 1,  z_w = 0 where the isolated critical path exceeds alpha * base,
 //   and for each machine and interval:  sum_w z_w * (work of w that must run inside) <= capacity
 //
 // is at least the number of workflows that any schedule can have on time. If it stays below ceil(tau n),
@@ -13,9 +14,9 @@
 //
 // What it relaxes: service inside a window is preemptive, divisible and moves freely; late workflows use
 // nothing; z is fractional; predecessors do not queue; one weight vector over hardware classes at a time;
-// prefill and decode meet only in z; KV packing is fluid but for the dual feasible functions. Any idling,
-// placement, batch composition, order and foresight is allowed, links may be contended or not, room on d may
-// be early or late.
+// prefill and decode instances meet only in z; KV packing is fluid but for the dual feasible functions. What
+// is particular to the modes of unified engines stands in work_terms.h. Any idling, placement, batch
+// composition, order and foresight is allowed, links may be contended or not, room on d may be early or late.
 //
 // What it takes as given: every call is prefilled once and decodes on one instance. An eviction lets a second
 // prefill emit a token that a decode iteration would have, so a run with evictions is outside the model
@@ -47,8 +48,8 @@ struct BoundResult {
   std::uint32_t rounds = 0;        ///< linear programs solved
 };
 
-/// `taus`: each in (0, 1]. Options that matter: arrivals, compat, knowledge and prediction errors (whether
-/// reservations hold), pairs.overlap, tieSeed (of H). kUnsupported for unified clusters.
+/// `taus`: each in (0, 1]. Options that matter: arrivals, compat, sloBase, knowledge and prediction errors
+/// (whether reservations hold), pairs.overlap, tieSeed (of H). kUnsupported as boundInstance().
 Status reqLowerBounds(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
                       std::span<const double> taus, BoundResult* out, const bounds::WorkFaults& faults = {});
 

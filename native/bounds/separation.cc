@@ -51,7 +51,7 @@ void Separation::find(const WorkTerms& terms, std::size_t machine, std::span<con
 
   found_.clear();
   for (const std::uint32_t i : g.byRelease) {
-    const double work = z[terms.workflowOf(i)] * static_cast<double>(items[i]);
+    const double work = z[g.workflow[i]] * static_cast<double>(items[i]);
     if (!(work > 0)) continue;
     set(g.deadlineRank[i], work);
     const Nanos t1 = g.release[i];

@@ -26,9 +26,17 @@ double summedContext(const BoundCall& c) {
   return n * static_cast<double>(c.firstContext) + n * (n - 1) / 2;
 }
 
+Machine machineOf(Work work, std::uint32_t packing, const std::vector<std::uint32_t>& classes) {
+  Machine m;
+  m.work = work;
+  m.packing = packing;
+  m.classes = classes;
+  return m;
+}
+
 }  // namespace
 
-WorkTerms::WorkTerms(const PairInstance& instance, const WorkFaults& faults)
+WorkTerms::WorkTerms(const BoundInstance& instance, const WorkFaults& faults)
     : instance_(instance), faults_(faults) {
   const std::size_t nd = instance.decode.size();
   kvWork_.assign(1, std::vector<double>(instance.calls.size() * nd, 0));
@@ -62,10 +70,11 @@ WorkTerms::WorkTerms(const PairInstance& instance, const WorkFaults& faults)
     for (std::uint32_t k = 0; k < nd; ++k) {
       if (instance.decode[k].model == model) d.push_back(k);
     }
-    addMachines(Work::kPrefill, 0, p);
-    for (std::uint32_t f = 0; f < kvWork_.size(); ++f) addMachines(Work::kKv, f, d);
-    for (const Work work : {Work::kSequences, Work::kLatency}) addMachines(work, 0, d);
+    if (!instance.unified) addMachines(machineOf(Work::kPrefill, 0, p));
+    for (std::uint32_t f = 0; f < kvWork_.size(); ++f) addMachines(machineOf(Work::kKv, f, d));
+    for (const Work work : {Work::kSequences, Work::kLatency}) addMachines(machineOf(work, 0, d));
   }
+  buildGroups();
   items_.resize(machines_.size());
 }
 
@@ -106,45 +115,67 @@ void WorkTerms::packings() {
   }
 }
 
-/// What weights are made of: work that does not depend on alpha.
-double WorkTerms::fixedWork(Work work, std::uint32_t packing, std::size_t call, std::size_t k) const {
-  const BoundCall& c = instance_.calls[call];
-  const std::size_t at = call * instance_.decode.size() + k;
-  switch (work) {
-    case Work::kPrefill: {
-      const Nanos own = instance_.prefillWork[call * instance_.prefill.size() + k];
-      return own == kNever ? -1 : static_cast<double>(own);
-    }
-    case Work::kKv:
-      return instance_.decodeOf(call, k) == kNever ? -1 : kvWork_[packing][at];
-    case Work::kSequences:
-      return instance_.decodeOf(call, k) == kNever ? -1 : sequenceWork_[at];
-    case Work::kLatency: {
-      const DecodeFloor& f = instance_.decode[k].floor;
-      return instance_.decodeOf(call, k) == kNever
-                 ? -1
-                 : static_cast<double>(c.iterations) *
-                       (f.perSequence + f.perContext * static_cast<double>(c.firstContext));
-    }
-  }
-  return -1;
+Nanos WorkTerms::timeOn(const Machine& m, std::size_t call, std::size_t k) const {
+  const std::size_t np = instance_.prefill.size();
+  const std::size_t nd = instance_.decode.size();
+  const Nanos first =
+      m.prefills() ? instance_.prefillTime[call * np + k] : instance_.decodeBefore[call * nd + k];
+  const Nanos second =
+      m.prefills() ? instance_.prefillAfter[call * np + k] : instance_.decodeTime[call * nd + k];
+  return first == kNever || second == kNever ? kNever : first + second;
 }
 
-void WorkTerms::add(Work work, std::uint32_t packing, const std::vector<std::uint32_t>& classes,
-                    const std::vector<double>& weights) {
-  Machine m;
-  m.work = work;
-  m.packing = packing;
-  m.classes = classes;
-  for (std::size_t i = 0; i < classes.size(); ++i) {
+double WorkTerms::prefillWork(std::size_t call, std::size_t k) const {
+  return static_cast<double>(instance_.prefillWork[call * instance_.prefill.size() + k]) *
+         faults_.work[static_cast<std::size_t>(Work::kPrefill)];
+}
+
+/// Of the KV, packing and sequence terms, which do not depend on alpha.
+double WorkTerms::heldWork(const Machine& m, std::size_t call, std::size_t k) const {
+  const std::size_t at = call * instance_.decode.size() + k;
+  return std::max(0.0, m.work == Work::kKv ? kvWork_[m.packing][at] : sequenceWork_[at]);
+}
+
+/// `slack`: what prefill, transfer and decode may take together.
+double WorkTerms::latencyWork(std::size_t call, std::size_t k, Nanos slack) const {
+  const BoundCall& c = instance_.calls[call];
+  const DecodeFloor& f = instance_.decode[k].floor;
+  const auto n = static_cast<double>(c.iterations);
+  const double g = f.perSequence + f.perContext * static_cast<double>(c.firstContext);
+  const Nanos before = instance_.decodeBefore[call * instance_.decode.size() + k];
+  const double longest = static_cast<double>(slack - before) * (1 + kMargin) / n + kRounding;
+  if (longest <= f.base) return 0;  // only within the rounding
+  return std::max(0.0, n * (g * longest / (longest - f.base) - kRounding));
+}
+
+/// 1, unless a test breaks the decode term of the machine.
+double WorkTerms::decodeFault(const Machine& m) const {
+  return faults_.work[static_cast<std::size_t>(m.work)] * (m.packing > 0 ? faults_.packing : 1);
+}
+
+/// What weights are made of: work that does not depend on alpha; negative where it cannot run.
+double WorkTerms::fixedWork(const Machine& m, std::size_t call, std::size_t k) const {
+  const BoundCall& c = instance_.calls[call];
+  if (timeOn(m, call, k) == kNever) return -1;
+  double sum = m.prefills() ? prefillWork(call, k) : 0;
+  if (!m.decodes() || c.iterations == 0) return sum;
+  const DecodeFloor& f = instance_.decode[k].floor;
+  const double own = m.work == Work::kLatency
+                         ? static_cast<double>(c.iterations) *
+                               (f.perSequence + f.perContext * static_cast<double>(c.firstContext))
+                         : heldWork(m, call, k);
+  return sum + own * decodeFault(m);
+}
+
+void WorkTerms::add(Machine m, const std::vector<double>& weights) {
+  for (std::size_t i = 0; i < m.classes.size(); ++i) {
     const auto weight = static_cast<std::int64_t>(std::clamp(weights[i], 0.0, 1.0) * kUnit + 0.5);
     m.weights.push_back(weight);
-    const auto& of = work == Work::kPrefill ? instance_.prefill : instance_.decode;
-    m.speed += weight * of[classes[i]].count;
+    m.speed += weight * classesOf(m)[m.classes[i]].count;
   }
   if (m.speed == 0) return;
   for (const Machine& other : machines_) {
-    if (other.work == work && other.packing == packing && other.classes == classes &&
+    if (other.work == m.work && other.packing == m.packing && other.classes == m.classes &&
         other.weights == m.weights)
       return;
   }
@@ -153,22 +184,24 @@ void WorkTerms::add(Work work, std::uint32_t packing, const std::vector<std::uin
 
 /// Weights: by speed, by speed as its outer deciles over the calls see it, all equal, and by speed without
 /// the slowest classes.
-void WorkTerms::addMachines(Work work, std::uint32_t packing, const std::vector<std::uint32_t>& classes) {
+void WorkTerms::addMachines(Machine kind) {
+  const std::vector<std::uint32_t>& classes = kind.classes;
   if (classes.empty()) return;
+  kind.unified = instance_.unified;
   const std::size_t n = classes.size();
   std::vector<double> mean(n, 0);
   std::vector<std::vector<double>> ratios(n);
   std::size_t counted = 0;
   for (std::size_t i = 0; i < instance_.calls.size(); ++i) {
-    if (work != Work::kPrefill && instance_.calls[i].iterations == 0) continue;
+    if (!kind.prefills() && instance_.calls[i].iterations == 0) continue;
     bool everywhere = true;
-    for (const std::uint32_t k : classes) everywhere &= fixedWork(work, packing, i, k) > 0;
+    for (const std::uint32_t k : classes) everywhere &= fixedWork(kind, i, k) > 0;
     if (!everywhere) continue;
-    for (std::size_t j = 0; j < n; ++j) mean[j] += fixedWork(work, packing, i, classes[j]);
+    for (std::size_t j = 0; j < n; ++j) mean[j] += fixedWork(kind, i, classes[j]);
     ++counted;
   }
   if (counted == 0) {
-    add(work, packing, classes, std::vector<double>(n, 1));
+    add(kind, std::vector<double>(n, 1));
     return;
   }
   std::vector<std::size_t> order(n);
@@ -176,16 +209,16 @@ void WorkTerms::addMachines(Work work, std::uint32_t packing, const std::vector<
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return mean[a] < mean[b]; });
   const std::size_t fastest = order[0];
   for (std::size_t i = 0; i < instance_.calls.size(); ++i) {
-    if (work != Work::kPrefill && instance_.calls[i].iterations == 0) continue;
-    const double fast = fixedWork(work, packing, i, classes[fastest]);
+    if (!kind.prefills() && instance_.calls[i].iterations == 0) continue;
+    const double fast = fixedWork(kind, i, classes[fastest]);
     for (std::size_t j = 0; j < n; ++j) {
-      const double own = fixedWork(work, packing, i, classes[j]);
+      const double own = fixedWork(kind, i, classes[j]);
       if (fast > 0 && own > 0) ratios[j].push_back(fast / own);
     }
   }
   std::vector<double> bySpeed(n);
   for (std::size_t j = 0; j < n; ++j) bySpeed[j] = mean[fastest] / mean[j];
-  add(work, packing, classes, bySpeed);
+  add(kind, bySpeed);
   if (n == 1) return;
   for (const double share : {0.1, 0.5, 0.9}) {
     std::vector<double> weights(n);
@@ -197,74 +230,56 @@ void WorkTerms::addMachines(Work work, std::uint32_t packing, const std::vector<
     }
     const double top = *std::max_element(weights.begin(), weights.end());
     for (double& w : weights) w /= top;
-    add(work, packing, classes, weights);
+    add(kind, weights);
   }
-  add(work, packing, classes, std::vector<double>(n, 1));
+  add(kind, std::vector<double>(n, 1));
   std::vector<double> weights = bySpeed;
   for (std::size_t j = n; --j > 0;) {
     weights[order[j]] = 0;
-    add(work, packing, classes, weights);
+    add(kind, weights);
   }
 }
 
-/// ns; negative where the call cannot be on time there. `slack`: D - head - tail.
-double WorkTerms::workWithin(const Machine& m, std::size_t call, std::size_t k, Nanos slack) const {
-  const BoundCall& c = instance_.calls[call];
-  if (m.work == Work::kPrefill) {
-    const std::size_t at = call * instance_.prefill.size() + k;
-    const Nanos time = instance_.prefillTime[at];
-    if (time == kNever || time + instance_.prefillAfter[at] > slack) return -1;
-    return static_cast<double>(instance_.prefillWork[at]);
-  }
-  const std::size_t at = call * instance_.decode.size() + k;
-  const Nanos time = instance_.decodeTime[at];
-  const Nanos before = instance_.decodeBefore[at];
-  if (time == kNever || before == kNever || before + time > slack) return -1;
-  if (m.work == Work::kKv) return std::max(0.0, kvWork_[m.packing][at]);
-  if (m.work == Work::kSequences) return std::max(0.0, sequenceWork_[at]);
-  const DecodeFloor& f = instance_.decode[k].floor;
-  const auto n = static_cast<double>(c.iterations);
-  const double g = f.perSequence + f.perContext * static_cast<double>(c.firstContext);
-  const double longest = static_cast<double>(slack - before) * (1 + kMargin) / n + kRounding;
-  if (longest <= f.base) return 0;  // only within the rounding
-  return std::max(0.0, n * (g * longest / (longest - f.base) - kRounding));
-}
-
-void WorkTerms::windows() {
-  const std::size_t calls = instance_.calls.size();
-  const std::size_t items = calls + instance_.workflows.size();
+void WorkTerms::buildGroups() {
+  groups_[0].parts = {Part::kPrefill};
+  groups_[1].parts = {Part::kDecode};
+  groups_[2].parts = {Part::kPrefill, Part::kDecode, Part::kBoth};
   for (ItemGroup& g : groups_) {
-    g.release.assign(items, 0);
-    g.deadline.assign(items, 0);
-    g.present.assign(items, 0);
+    g.calls = instance_.calls.size();
+    for (std::size_t part = 0; part < g.parts.size(); ++part) {
+      for (const BoundCall& c : instance_.calls) g.workflow.push_back(c.workflow);
+    }
+    for (std::uint32_t w = 0; w < instance_.workflows.size(); ++w) g.workflow.push_back(w);
   }
+}
+
+void WorkTerms::windows(ItemGroup& g) {
+  const std::size_t calls = instance_.calls.size();
+  const std::size_t items = g.workflow.size();
+  g.release.assign(items, 0);
+  g.deadline.assign(items, 0);
+  g.present.assign(items, 0);
   for (std::size_t w = 0; w < instance_.workflows.size(); ++w) {
     const BoundWorkflow& wf = instance_.workflows[w];
     if (open_[w] == 0) continue;
-    const Nanos due = due_[w];
-    for (std::uint32_t i = wf.firstCall; i < wf.endCall; ++i) {
-      const BoundCall& c = instance_.calls[i];
-      const Nanos latest = wf.arrival + due - c.tail;
-      groups_[0].release[i] = wf.arrival + c.head;
-      groups_[0].deadline[i] = latest - c.afterwards;
-      groups_[0].present[i] = 1;
-      if (c.iterations == 0) continue;
-      groups_[1].release[i] = wf.arrival + c.head + c.least;
-      groups_[1].deadline[i] = latest;
-      groups_[1].present[i] = 1;
-    }
-    if (faults_.window != 1) {
-      for (ItemGroup& g : groups_) {
-        for (std::uint32_t i = wf.firstCall; i < wf.endCall; ++i)
-          g.deadline[i] =
-              g.release[i] +
-              static_cast<Nanos>(faults_.window * static_cast<double>(g.deadline[i] - g.release[i]));
+    for (std::size_t part = 0; part < g.parts.size(); ++part) {
+      const bool decodes = g.parts[part] != Part::kPrefill;
+      const bool prefills = g.parts[part] != Part::kDecode;
+      for (std::uint32_t c = wf.firstCall; c < wf.endCall; ++c) {
+        const BoundCall& call = instance_.calls[c];
+        if (decodes && call.iterations == 0) continue;
+        const std::size_t i = part * calls + c;
+        g.release[i] = wf.arrival + call.head + (prefills ? 0 : call.least);
+        g.deadline[i] = wf.arrival + due_[w] - call.tail - (decodes ? 0 : call.afterwards);
+        g.present[i] = 1;
+        if (faults_.window == 1) continue;
+        g.deadline[i] = g.release[i] + static_cast<Nanos>(faults_.window *
+                                                          static_cast<double>(g.deadline[i] - g.release[i]));
       }
     }
-    for (ItemGroup& g : groups_) {
-      const std::size_t path = calls + w;
-      for (std::uint32_t s = wf.firstStep; s < wf.endStep; ++s) {
-        const std::uint32_t i = instance_.path[s];
+    const std::size_t path = items - instance_.workflows.size() + w;
+    for (std::uint32_t s = wf.firstStep; s < wf.endStep; ++s) {
+      for (std::size_t i = instance_.path[s]; i < g.parts.size() * calls; i += calls) {
         if (g.present[i] == 0) continue;
         g.release[path] = g.present[path] != 0 ? std::min(g.release[path], g.release[i]) : g.release[i];
         g.deadline[path] = g.present[path] != 0 ? std::max(g.deadline[path], g.deadline[i]) : g.deadline[i];
@@ -272,60 +287,64 @@ void WorkTerms::windows() {
       }
     }
   }
-  for (ItemGroup& g : groups_) {
-    g.byRelease.clear();
-    for (std::uint32_t i = 0; i < items; ++i) {
-      if (g.present[i] != 0) g.byRelease.push_back(i);
-    }
-    g.byDeadline = g.byRelease;
-    std::sort(g.byRelease.begin(), g.byRelease.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return g.release[a] != g.release[b] ? g.release[a] > g.release[b] : a < b;
-    });
-    std::sort(g.byDeadline.begin(), g.byDeadline.end(), [&](std::uint32_t a, std::uint32_t b) {
-      return g.deadline[a] != g.deadline[b] ? g.deadline[a] < g.deadline[b] : a < b;
-    });
-    g.deadlineRank.assign(items, 0);
-    for (std::uint32_t r = 0; r < g.byDeadline.size(); ++r) g.deadlineRank[g.byDeadline[r]] = r;
+  g.byRelease.clear();
+  for (std::uint32_t i = 0; i < items; ++i) {
+    if (g.present[i] != 0) g.byRelease.push_back(i);
   }
+  g.byDeadline = g.byRelease;
+  std::sort(g.byRelease.begin(), g.byRelease.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return g.release[a] != g.release[b] ? g.release[a] > g.release[b] : a < b;
+  });
+  std::sort(g.byDeadline.begin(), g.byDeadline.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return g.deadline[a] != g.deadline[b] ? g.deadline[a] < g.deadline[b] : a < b;
+  });
+  g.deadlineRank.assign(items, 0);
+  for (std::uint32_t r = 0; r < g.byDeadline.size(); ++r) g.deadlineRank[g.byDeadline[r]] = r;
 }
 
-/// sum_c min_k (u_k work_k + mu time_k) - mu * budget in 1/1024 ns, less a margin. `mu` in 1/1024.
-double WorkTerms::pathWork(const Machine& m, const BoundWorkflow& w, double budget, double mu) const {
-  double sum = 0;
+/// What the calls of the critical path of w cost on each class, as A + B mu + C sqrt(mu) in 1/1024 ns.
+void WorkTerms::pathCosts(const Machine& m, const BoundWorkflow& w) {
+  pathCosts_.clear();
+  pathEnds_.clear();
   for (std::uint32_t s = w.firstStep; s < w.endStep; ++s) {
     const std::uint32_t i = instance_.path[s];
     const BoundCall& c = instance_.calls[i];
     const auto n = static_cast<double>(c.iterations);
-    if (m.decodes() && c.iterations == 0) {
-      sum += mu * static_cast<double>(c.least);
-      continue;
-    }
-    double least = HUGE_VAL;
-    for (std::size_t j = 0; j < m.classes.size(); ++j) {
+    if (!m.prefills() && c.iterations == 0) pathCosts_.push_back({0, static_cast<double>(c.least), 0});
+    for (std::size_t j = 0; j < m.classes.size() && (m.prefills() || c.iterations > 0); ++j) {
       const std::uint32_t k = m.classes[j];
+      const Nanos time = timeOn(m, i, k);
+      if (time == kNever) continue;
       const auto u = static_cast<double>(m.weights[j]);
-      double cost;
-      if (m.work == Work::kPrefill) {
-        const std::size_t at = i * instance_.prefill.size() + k;
-        const Nanos time = instance_.prefillTime[at];
-        if (time == kNever) continue;
-        cost = u * static_cast<double>(instance_.prefillWork[at]) +
-               mu * static_cast<double>(time + instance_.prefillAfter[at]);
-      } else {
-        const std::size_t at = i * instance_.decode.size() + k;
-        if (instance_.decodeTime[at] == kNever || instance_.decodeBefore[at] == kNever) continue;
-        const auto before = static_cast<double>(instance_.decodeBefore[at]);
-        if (m.work == Work::kLatency) {
-          const DecodeFloor& f = instance_.decode[k].floor;
-          const double g = f.perSequence + f.perContext * static_cast<double>(c.firstContext);
-          const double root = std::sqrt(u * g) + std::sqrt(mu * f.base);
-          cost = n * (root * root - (u + mu) * kRounding) + mu * before;
-        } else {
-          const double work = m.work == Work::kKv ? kvWork_[m.packing][at] : sequenceWork_[at];
-          cost = u * work + mu * (before + static_cast<double>(instance_.decodeTime[at]));
-        }
+      PathCost cost{m.prefills() ? u * prefillWork(i, k) : 0, static_cast<double>(time), 0};
+      if (m.decodes() && c.iterations > 0 && m.work != Work::kLatency) {
+        cost.fixed += u * decodeFault(m) * heldWork(m, i, k);
+      } else if (m.decodes() && c.iterations > 0) {
+        // n (sqrt(u g) + sqrt(mu base))^2, less half a nanosecond per iteration of work and of time.
+        const DecodeFloor& f = instance_.decode[k].floor;
+        const double weight = u * decodeFault(m);
+        const double g = f.perSequence + f.perContext * static_cast<double>(c.firstContext);
+        cost.fixed += n * weight * (g - kRounding);
+        cost.perMu = static_cast<double>(instance_.decodeBefore[i * instance_.decode.size() + k]) +
+                     n * (f.base - kRounding);
+        cost.perRoot = 2 * n * std::sqrt(weight * g * f.base);
       }
-      least = std::min(least, cost);
+      pathCosts_.push_back(cost);
+    }
+    pathEnds_.push_back(static_cast<std::uint32_t>(pathCosts_.size()));
+  }
+}
+
+/// sum_c min_k (u_k work_k + mu time_k) - mu * budget in 1/1024 ns, less a margin. `mu` in 1/1024.
+double WorkTerms::pathWork(double budget, double mu) const {
+  const double root = std::sqrt(mu);
+  double sum = 0;
+  std::uint32_t from = 0;
+  for (const std::uint32_t end : pathEnds_) {
+    double least = HUGE_VAL;
+    for (; from < end; ++from) {
+      const PathCost& c = pathCosts_[from];
+      least = std::min(least, c.fixed + mu * c.perMu + root * c.perRoot);
     }
     if (least < HUGE_VAL) sum += least;
   }
@@ -333,10 +352,11 @@ double WorkTerms::pathWork(const Machine& m, const BoundWorkflow& w, double budg
 }
 
 /// The largest over mu: concave in mu, so golden sections of ln mu find it. Any mu is a valid bound.
-double WorkTerms::pathBound(const Machine& m, const BoundWorkflow& w, double budget) const {
+double WorkTerms::pathBound(const Machine& m, const BoundWorkflow& w, double budget) {
   constexpr double kGolden = 0.6180339887498949;
+  pathCosts(m, w);
   const auto value = [&](double logMu) {
-    return pathWork(m, w, budget, std::exp(logMu) * static_cast<double>(kUnit));
+    return pathWork(budget, std::exp(logMu) * static_cast<double>(kUnit));
   };
   double low = kLowestLogMu;
   double high = kHighestLogMu;
@@ -362,38 +382,68 @@ double WorkTerms::pathBound(const Machine& m, const BoundWorkflow& w, double bud
   return std::max(atA, atB);
 }
 
+/// The items of one call. `slack`: D - head - tail.
+void WorkTerms::callItems(std::size_t index, std::uint32_t call, Nanos slack) {
+  const Machine& m = machines_[index];
+  const bool decodes = m.decodes() && instance_.calls[call].iterations > 0;
+  double prefill = HUGE_VAL;
+  double decode = HUGE_VAL;
+  double both = HUGE_VAL;
+  for (std::size_t j = 0; j < m.classes.size(); ++j) {
+    const std::uint32_t k = m.classes[j];
+    const Nanos time = timeOn(m, call, k);
+    if (time == kNever || time > slack) continue;  // cannot be on time there
+    const auto u = static_cast<double>(m.weights[j]);
+    const double first = m.prefills() ? u * prefillWork(call, k) : 0;
+    double second = 0;
+    if (decodes) {
+      const double own = m.work == Work::kLatency ? latencyWork(call, k, slack) : heldWork(m, call, k);
+      second = u * own * decodeFault(m);
+    }
+    prefill = std::min(prefill, first);
+    decode = std::min(decode, second);
+    both = std::min(both, first + second);
+  }
+  if (both == HUGE_VAL) return;
+  auto& items = items_[index];
+  if (!m.unified) {
+    items[call] = roundedDown(both);
+    return;
+  }
+  const std::size_t calls = instance_.calls.size();
+  items[call] = roundedDown(prefill);
+  if (!decodes) return;
+  items[calls + call] = roundedDown(decode);
+  const double parts = static_cast<double>(items[call]) + static_cast<double>(items[calls + call]);
+  items[2 * calls + call] = roundedDown(both * (1 - kMargin) - parts);
+}
+
 void WorkTerms::machineItems(std::size_t index) {
   const Machine& m = machines_[index];
   const ItemGroup& g = group(m);
   const std::size_t calls = instance_.calls.size();
+  const std::size_t parts = g.parts.size();
   auto& items = items_[index];
-  items.assign(calls + instance_.workflows.size(), 0);
-  const double fault = faults_.work[static_cast<std::size_t>(m.work)] * (m.packing > 0 ? faults_.packing : 1);
+  items.assign(g.workflow.size(), 0);
   for (std::size_t w = 0; w < instance_.workflows.size(); ++w) {
     if (open_[w] == 0) continue;
     const BoundWorkflow& wf = instance_.workflows[w];
     for (std::uint32_t i = wf.firstCall; i < wf.endCall; ++i) {
-      if (g.present[i] == 0) continue;
       const BoundCall& c = instance_.calls[i];
-      const Nanos slack = due_[w] - c.head - c.tail;
-      double least = HUGE_VAL;
-      for (std::size_t j = 0; j < m.classes.size(); ++j) {
-        const double work = workWithin(m, i, m.classes[j], slack);
-        if (work >= 0) least = std::min(least, static_cast<double>(m.weights[j]) * work);
-      }
-      if (least < HUGE_VAL) items[i] = roundedDown(least * fault);
+      if (g.present[i] != 0) callItems(index, i, due_[w] - c.head - c.tail);
     }
-    if (g.present[calls + w] == 0) continue;
+    const std::size_t path = parts * calls + w;
+    if (g.present[path] == 0) continue;
     double own = 0;
     bool whole = true;  // of one model, as the machine is
     for (std::uint32_t s = wf.firstStep; s < wf.endStep; ++s) {
-      own += static_cast<double>(items[instance_.path[s]]);
-      const auto& of = m.decodes() ? instance_.decode : instance_.prefill;
-      whole &= instance_.calls[instance_.path[s]].model == of[m.classes[0]].model;
+      for (std::size_t i = instance_.path[s]; i < parts * calls; i += calls)
+        own += static_cast<double>(items[i]);
+      whole &= instance_.calls[instance_.path[s]].model == classesOf(m)[m.classes[0]].model;
     }
     if (!whole) continue;
-    const double path = pathBound(m, wf, static_cast<double>(due_[w] - wf.pathTools));
-    items[calls + w] = roundedDown(path * fault * faults_.path - own * (1 + kMargin));
+    const double least = pathBound(m, wf, static_cast<double>(due_[w] - wf.pathTools));
+    items[path] = roundedDown(least * faults_.path - own * (1 + kMargin));
   }
 }
 
@@ -403,12 +453,17 @@ void WorkTerms::at(double alpha) {
   due_.assign(n, 0);
   for (std::size_t w = 0; w < n; ++w) {
     const BoundWorkflow& wf = instance_.workflows[w];
-    if (!wf.feasible || wf.horizon <= 0) continue;
-    const double due = std::ceil(alpha * static_cast<double>(wf.horizon) * (1 + 1e-15)) + 1;
+    if (!wf.feasible || wf.base <= 0) continue;
+    const double due = std::ceil(alpha * static_cast<double>(wf.base) * (1 + 1e-15)) + 1;
     due_[w] = due < static_cast<double>(kMaxTime / 4) ? static_cast<Nanos>(due) : kMaxTime / 4;
     open_[w] = wf.critical <= due_[w] ? 1 : 0;
   }
-  windows();
+  if (instance_.unified) {
+    windows(groups_[2]);
+  } else {
+    windows(groups_[0]);
+    windows(groups_[1]);
+  }
   for (std::size_t i = 0; i < machines_.size(); ++i) machineItems(i);
 }
 

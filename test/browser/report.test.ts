@@ -35,11 +35,19 @@ async function runOf(options: object): Promise<SimulateDocument> {
 /** A sweep with its best run, one run with two tenants, and a comparison. */
 async function pages(): Promise<Record<string, string>> {
   const trace = await chessTrace({ workflows: 40, preset: 3, seed: 1 })
-  const swept = await sweep({ trace, cluster: 'hexgen-hetero-2', rate: 1, replications: 4 })
+  const swept = await sweep({ trace, cluster: 'hexgen-hetero-2', rate: 1, replications: 4, bound: true })
   const best = await runOf({ alpha: swept.best.alpha })
   const tune = { ...JSON.parse(JSON.stringify(tuneDocument(swept))), run: best }
   const tenants = await runOf({ policy: 'laxity', tenants: 'relaxed=2,strict=1' })
   const row = { cluster: 'c', load: 0.9, knowledge: 'online', feedback: 'boundary' }
+  const limits = {
+    bound95: 1.5,
+    bound99: 1.8,
+    bound100: 2.2,
+    reference95: 1.7,
+    reference99: 2,
+    reference100: 2.5,
+  }
   const compare = {
     command: 'compare',
     rows: ['a', 'b'].flatMap((workload) =>
@@ -52,6 +60,7 @@ async function pages(): Promise<Record<string, string>> {
         meanMs: 1500,
         planUs: { p50: 10, p99: 90 },
         attainment: [1, 2, 3, 4].map((scale) => [scale, Math.min(1, scale / (3 + i))]),
+        ...(workload === 'a' && { bound: { ...limits, over95: 1.3 + i, over99: null, over100: 1.2 } }),
       })),
     ),
   }

@@ -66,6 +66,8 @@ export interface DotFigure extends Common {
   kind: 'dot'
   x: Axis
   rows: readonly { name: string; group: string; x: number; low?: number; high?: number }[]
+  /** A vertical line to name, in the panel of its group. */
+  limits?: readonly { group: string; x: number; label: string }[]
 }
 
 /** Column names of a timeline, as ids of script elements behind `${figure.id}-`. */

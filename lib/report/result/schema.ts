@@ -160,6 +160,21 @@ export const simulateSchema = z.looseObject(
   'an object',
 )
 
+const bound = z.looseObject(
+  {
+    bound95: measured,
+    bound99: measured,
+    bound100: measured,
+    over95: measured,
+    over99: measured,
+    over100: measured,
+    reference95: measured.optional(),
+    reference99: measured.optional(),
+    reference100: measured.optional(),
+  },
+  'an object',
+)
+
 const sweepPoint = z.looseObject(
   {
     alpha: real,
@@ -172,6 +187,7 @@ const sweepPoint = z.looseObject(
     attainment: pairs,
     tenants: tenants.optional(),
     fairness: fairness.optional(),
+    bound: bound.optional(),
   },
   'an object',
 )
@@ -215,6 +231,7 @@ export const compareSchema = z.looseObject(
             evictions: measured.optional(),
             planUs: percentiles.optional(),
             attainment: pairs.optional(),
+            bound: bound.optional(),
           },
           'an object',
         ),
@@ -228,6 +245,7 @@ export const compareSchema = z.looseObject(
 export const SCHEMAS = { simulate: simulateSchema, tune: tuneSchema, compare: compareSchema } as const
 
 export type Command = keyof typeof SCHEMAS
+export type BoundDocument = z.infer<typeof bound>
 export type SetupDocument = z.infer<typeof setup>
 export type SimulateDocument = z.infer<typeof simulateSchema>
 export type TuneDocument = z.infer<typeof tuneSchema>

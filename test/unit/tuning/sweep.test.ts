@@ -7,6 +7,7 @@ import {
   simulate,
   sweep,
 } from '../../../lib/index.ts'
+import { sweepReport } from '../../../lib/report/sweep-report.ts'
 import type { TraceTable } from '../../../lib/traces/table.ts'
 
 const cluster = 'hexgen-hetero-2'
@@ -49,6 +50,32 @@ describe('sweep', () => {
       assert.equal(point.attainment.find(([scale]) => scale === 5)![1], share / 3)
       assert(point.ci95Ms![0] <= point.p95Ms && point.p95Ms <= point.ci95Ms![1])
     }
+  })
+
+  it('says how far every alpha is from what no scheduler can be below', async () => {
+    const options: SweepOptions = {
+      trace,
+      cluster,
+      replications: 2,
+      alphas: [0, 0.5, 1],
+      rate: 4,
+      bound: true,
+    }
+    const inline = await sweep({ ...options, workers: 0 })
+    const pooled = await sweep({ ...options, workers: 2 })
+    assert.equal(JSON.stringify(withoutTiming(pooled)), JSON.stringify(withoutTiming(inline)))
+    for (const { bound, sloScale95 } of inline.points) {
+      const { bound95, bound99, bound100, over95, over99, over100, req100 } = bound!
+      assert.ok(bound95 > 0 && bound95 <= bound99 && bound99 <= bound100 && bound95 <= sloScale95)
+      assert.ok(over95! >= 1 && over99! >= 1 && over100! >= 1 && req100 >= bound100)
+      const first = inline.points[0]!.bound!
+      assert.deepEqual([bound95, bound99, bound100], [first.bound95, first.bound99, first.bound100])
+    }
+    const halved = await sweep({ ...options, search: 'halving', replications: 4, workers: 0 })
+    assert.ok(halved.points.every(({ bound }) => bound!.over100! >= 1))
+    assert.match(sweepReport(inline), /No scheduler below Req95 \d[\s\S]*\n *alpha +Req95 \/ bound/)
+    const { points } = await sweep({ ...options, bound: undefined })
+    assert.ok(points.every((point) => !('bound' in point)))
   })
 
   it('has a curve at the documented scales, and at those asked for', async () => {

@@ -5,10 +5,11 @@ import { shownAs, written } from './scales.ts'
 import { FONT, type Theme } from './theme.ts'
 
 type Row = DotFigure['rows'][number]
+type Limit = NonNullable<DotFigure['limits']>[number]
 
 /** A row per name, a panel per group; the smallest of each group is marked. */
 export function drawDots(figure: DotFigure, width: number, theme: Theme, hasTips: boolean): SVGSVGElement {
-  const { rows } = figure
+  const { rows, limits = [] } = figure
   const x = shownAs(figure.x, Math.max(...rows.map((row: Row) => row.high ?? row.x)))
   const groups = [...new Set(rows.map(({ group }) => group))]
   const names = [...new Set(rows.map(({ name }) => name))]
@@ -46,6 +47,24 @@ export function drawDots(figure: DotFigure, width: number, theme: Theme, hasTips
     fy: { axis: null, domain: groups, padding: groups.length > 1 ? 0.2 : 0 },
     marks: [
       Plot.gridX({ stroke: theme.grid, strokeOpacity: 1 }),
+      Plot.ruleX(limits, {
+        fy: 'group',
+        x: (limit: Limit) => limit.x / x.per,
+        stroke: theme.ink,
+        strokeDasharray: '4 3',
+      }),
+      Plot.text(limits, {
+        fy: 'group',
+        x: (limit: Limit) => limit.x / x.per,
+        text: (limit: Limit) => `${limit.label} ${written(limit.x, figure.x.unit)}`,
+        frameAnchor: 'bottom',
+        dy: 3,
+        dx: -4,
+        textAnchor: 'end',
+        fill: theme.muted,
+        stroke: theme.ground,
+        strokeWidth: 3,
+      }),
       Plot.link(
         rows.filter((row: Row) => row.low !== undefined),
         {

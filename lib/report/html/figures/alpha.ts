@@ -1,6 +1,7 @@
 import type { TuneDocument } from '../../result/schema.ts'
 import { duration, percent, significant } from '../../units.ts'
 import type { DataTable, LineFigure, Series, Unit } from '../figure.ts'
+import { boundColumns } from './bound.ts'
 
 type Point = TuneDocument['points'][number]
 
@@ -49,8 +50,19 @@ export function alphaTable({ points, best }: TuneDocument): DataTable {
     if (alpha === best.alpha) return 'best'
     return best.indistinguishable.includes(alpha) ? 'not distinguishable' : ''
   }
+  const bounds = boundColumns(points)
   return {
-    head: ['α', 'P95', '95 % interval', 'P99', 'mean', 'SLO scale 95', 'workflows/s', 'against the best'],
+    head: [
+      'α',
+      'P95',
+      '95 % interval',
+      'P99',
+      'mean',
+      'SLO scale 95',
+      'workflows/s',
+      ...bounds.map(([name]) => name),
+      'against the best',
+    ],
     rows: points.map((point) => [
       String(point.alpha),
       time(point.p95Ms),
@@ -59,6 +71,7 @@ export function alphaTable({ points, best }: TuneDocument): DataTable {
       time(point.meanMs),
       plain(point.sloScale95),
       plain(point.throughputPerS),
+      ...bounds.map(([, of]) => of(point)),
       note(point.alpha),
     ]),
   }

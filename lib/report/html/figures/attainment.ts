@@ -3,6 +3,7 @@ import { attainment } from '../../result/distribution.ts'
 import type { TuneDocument } from '../../result/schema.ts'
 import type { DataTable, LineFigure, Series } from '../figure.ts'
 import { share } from './alpha.ts'
+import { boundCaption, boundSeries, isBound } from './bound.ts'
 
 /** Named vertical lines at the SLO scales of the deadlines. */
 export type Deadlines = readonly { x: number; label: string }[]
@@ -32,12 +33,14 @@ export function sweepAttainment(document: TuneDocument, id: string): LineFigure 
     const name = alpha === best.alpha ? `α = ${alpha} (best)` : `α = ${alpha}`
     return { name, x: curve.map(([scale]) => scale), y: curve.map(([, met]) => met) }
   })
+  const limit = boundSeries(points[0]!.bound)
   return figure(
     id,
     'SLO attainment of the best α and both ends of the grid',
-    series,
+    [...series, ...limit],
     deadlines([document.setup?.sloScale], [points[0]!.tenants]),
     true,
+    boundCaption(limit),
   )
 }
 
@@ -101,7 +104,8 @@ export function deadlines(
 }
 
 /** A row per SLO scale that people ask for. */
-export function attainmentTable({ series }: LineFigure): DataTable {
+export function attainmentTable({ series: all }: LineFigure): DataTable {
+  const series = all.filter((one) => !isBound(one))
   const scales = [1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10]
   const known = scales.filter((scale) => series.every(({ x }) => x.includes(scale)))
   return {

@@ -1,6 +1,7 @@
 import type { CompareDocument } from '../../result/schema.ts'
 import type { DataTable, DotFigure, LineFigure } from '../figure.ts'
 import { plain, share, time } from './alpha.ts'
+import { boundCaption, boundColumns, boundSeries, isBound } from './bound.ts'
 
 type Row = CompareDocument['rows'][number]
 
@@ -29,13 +30,19 @@ export function requiredFigure(groups: readonly Setting[], id: string): DotFigur
     ),
   )
   if (rows.length === 0) return undefined
+  const limits = groups.flatMap(({ name, rows: own }) => {
+    const x = own[0]!.bound?.bound95
+    return typeof x === 'number' ? [{ group: name, x, label: 'no scheduler below' }] : []
+  })
+  const note = limits.length > 0 ? ' Dashed: no scheduler is below it (certified lower bound).' : ''
   return {
     kind: 'dot',
     id,
     title: 'SLO scale that 95 % of the workflows need',
-    caption: 'Req95: the ceil(0.95 n)-th smallest latency over base. Further left is better.',
+    caption: `Req95: the ceil(0.95 n)-th smallest latency over base. Further left is better.${note}`,
     x: { label: 'Req95', unit: 'number', zero: true },
     rows,
+    ...(limits.length > 0 && { limits }),
   }
 }
 
@@ -52,14 +59,15 @@ export function settingAttainment({ name, rows }: Setting, id: string): LineFigu
     const points = attainment.slice(0, shown)
     return { name: policy, x: points.map(([scale]) => scale), y: points.map(([, met]) => met) }
   })
+  const limit = boundSeries(rows[0]!.bound)
   return {
     kind: 'line',
     id,
     title: `SLO attainment by policy: ${name}`,
-    caption: 'Share of all workflows that finish within the SLO scale times their base time.',
+    caption: `Share of all workflows that finish within the SLO scale times their base time.${boundCaption(limit)}`,
     x: { label: 'SLO scale', unit: 'number' },
     y: { label: 'Workflows within it', unit: 'share', zero: true },
-    series,
+    series: [...series, ...limit],
     hasPoints: true,
   }
 }
@@ -88,7 +96,12 @@ export function compareTable({ rows }: CompareDocument): DataTable {
       ['Plan P99', plan('p99')],
     ] as [string, (row: Row) => string][]
   ).filter(([, of]) => rows.some((row) => of(row) !== ABSENT))
-  const columns: [string, (row: Row) => string][] = [['Policy', (row) => row.policy], ...settings, ...metrics]
+  const columns: [string, (row: Row) => string][] = [
+    ['Policy', (row) => row.policy],
+    ...settings,
+    ...metrics,
+    ...boundColumns(rows),
+  ]
   return {
     head: columns.map(([name]) => name),
     rows: rows.map((row) => columns.map(([, of]) => of(row))),
@@ -102,7 +115,8 @@ function number(value: number | null | undefined, write: (value: number | null) 
   return value === undefined ? ABSENT : write(value)
 }
 
-export function attainmentRows({ series }: LineFigure): DataTable {
+export function attainmentRows({ series: all }: LineFigure): DataTable {
+  const series = all.filter((one) => !isBound(one))
   return {
     head: ['SLO scale', ...series.map(({ name }) => name)],
     rows: series[0]!.x.map((scale, k) => [String(scale), ...series.map(({ y }) => share(y[k]))]),

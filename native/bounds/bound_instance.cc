@@ -1,9 +1,9 @@
-#include "bounds/pair_instance.h"
+#include "bounds/bound_instance.h"
 
 #include <algorithm>
 
 #include "cluster/cluster.h"
-#include "simulator/final_horizon.h"
+#include "simulator/driver.h"
 
 namespace laxity::bounds {
 namespace {
@@ -17,7 +17,7 @@ Nanos plus(Nanos a, Nanos b) { return a == kNever || b == kNever ? kNever : a + 
 
 class Builder {
  public:
-  Builder(const Trace& trace, const ClusterSpec& spec, const RunOptions& options, PairInstance* out)
+  Builder(const Trace& trace, const ClusterSpec& spec, const RunOptions& options, BoundInstance* out)
       : trace_(trace),
         c_(trace.columns()),
         spec_(spec),
@@ -28,11 +28,14 @@ class Builder {
         overlap_(options.compat == Compat::kNone ? options.pairs.overlap : 0) {}
 
   Status build() {
+    if (!options_.script.empty() || options_.compat == Compat::kHexgenTicks) return Status::kUnsupported;
+    out_ = BoundInstance{};
     for (std::uint32_t m = 0; m < spec_.instances.size(); ++m) {
       if (const Status status = cluster_.add(m, spec_.instances[m]); !ok(status)) return status;
-      if (spec_.instances[m].role == Role::kUnified) return Status::kUnsupported;
+      const bool unified = spec_.instances[m].role == Role::kUnified;
+      if (m > 0 && unified != out_.unified) return Status::kUnsupported;
+      out_.unified = unified;
     }
-    out_ = PairInstance{};
     out_.reservesAll = reservesAll();
     classes();
     if (const Status status = workflows(); !ok(status)) return status;
@@ -43,6 +46,7 @@ class Builder {
 
  private:
   bool reservesAll() const {
+    if (isHexgen(options_.compat)) return true;  // the prompt, which is all that is ever charged
     if (options_.error.lengths() || options_.parameters[Parameter::kPredictLengths] >= 1) return false;
     if (options_.knowledge == Knowledge::kOracle || c_.predictedTokens == nullptr) return true;
     for (std::uint32_t row = 0; row < c_.calls; ++row) {
@@ -61,30 +65,34 @@ class Builder {
       b.count = k.present;
       b.kvTokens = k.spec.kvTokens;
       b.maxSequences = k.spec.maxSequences;
-      b.exactPrefill = k.spec.chunkTokens == 0;
       b.latency = &spec_.latencies[k.spec.latency];  // the caller's: it outlives this cluster
       b.spec = k.spec;
+      b.exactPrefill = (chunked(b) && b.latency->hasConstants()) || k.spec.chunkTokens == 0;
       for (const std::uint32_t m : k.members)
         b.mayCache |= m < spec_.prefixCaches.size() && !spec_.prefixCaches[m].empty();
-      if (k.spec.role == Role::kDecode) {
+      if (k.spec.role != Role::kPrefill) {
         const std::uint32_t batch = std::min(b.maxSequences, c_.calls);
-        b.floor = decodeFloor(*b.latency, batch, std::min(b.kvTokens, most));
+        // Where output takes no KV the context outgrows the cache.
+        const std::int64_t context = isHexgen(options_.compat) ? most : std::min(b.kvTokens, most);
+        b.floor = decodeFloor(*b.latency, batch, context);
         out_.decode.push_back(b);
-      } else {
-        out_.prefill.push_back(b);
       }
+      if (k.spec.role != Role::kDecode) out_.prefill.push_back(b);
     }
   }
 
   Status workflows() {
     if (const Status status = Arrivals::check(options_.arrivals); !ok(status)) return status;
     Arrivals arrivals(options_.arrivals);
-    FinalHorizon horizon(trace_, cluster_, {first_, 1, overlap_});
+    RunOptions own = options_;
+    own.pairs.overlap = overlap_;
+    SloRule rule(trace_, spec_, own);
+    rule.price(cluster_);
     for (std::uint32_t w = 0; w < c_.workflows; ++w) {
       BoundWorkflow b;
       b.arrival = arrivals.next();
       if (b.arrival == kNever) return Status::kBadTime;
-      b.horizon = horizon.of(w);
+      b.base = rule.base(w);
       b.firstCall = c_.firstCall[w];
       b.endCall = c_.firstCall[w + 1];
       out_.workflows.push_back(b);
@@ -95,7 +103,13 @@ class Builder {
   Nanos prefillOn(const BoundClass& k, std::uint32_t row) const {
     const std::uint32_t shared = c_.cachedTokens == nullptr ? 0 : c_.cachedTokens[row];
     if ((k.mayCache && shared > 0) || (!k.exactPrefill && !k.latency->hasConstants())) return 0;
-    return std::min(kMostOfCall, k.latency->prefill(c_.promptTokens[row], 0));
+    const Nanos alone = k.latency->prefill(c_.promptTokens[row], 0);
+    const Nanos rounding = chunked(k) ? c_.promptTokens[row] / 2 + 1 : 0;
+    return std::clamp<Nanos>(alone - rounding, 0, kMostOfCall);
+  }
+
+  static bool chunked(const BoundClass& k) {
+    return k.spec.role == Role::kUnified && k.spec.mode == EngineMode::kChunked;
   }
 
   Nanos workOn(const BoundClass& k, std::uint32_t row, Nanos alone) const {
@@ -146,7 +160,7 @@ class Builder {
     c.prompt = c_.promptTokens[row];
     c.iterations = c_.outputTokens[row] - firstTokens;
     c.firstContext = c.prompt + firstTokens;
-    c.kv = std::int64_t{c.prompt} + c_.outputTokens[row];
+    c.kv = std::int64_t{c.prompt} + (isHexgen(options_.compat) ? 0 : c_.outputTokens[row]);
     c.gap = c_.toolGapMs == nullptr ? 0 : std::min(kMostOfPath, fromMs(c_.toolGapMs[row]));
     // What it holds when its last iteration begins decides whether it can run; a reservation asks for all.
     const std::int64_t holds = out_.reservesAll ? c.kv : c.kv - 1;
@@ -164,9 +178,12 @@ class Builder {
       Nanos after = c.iterations == 0 ? 0 : kNever;
       for (std::size_t d = 0; d < nd && c.iterations > 0; ++d) {
         const Nanos decode = out_.decodeTime[row * nd + d];
-        if (decode == kNever) continue;
-        const Nanos transfer = std::clamp<Nanos>(
-            transferTime(from.spec, out_.decode[d].spec, moved) - kTransferSlack, 0, kMostOfCall);
+        if (decode == kNever || (out_.unified && p != d)) continue;
+        const Nanos transfer =
+            out_.unified
+                ? 0
+                : std::clamp<Nanos>(transferTime(from.spec, out_.decode[d].spec, moved) - kTransferSlack, 0,
+                                    kMostOfCall);
         after = std::min(after, transfer + decode);
         Nanos& before = out_.decodeBefore[row * nd + d];
         before = std::min(before, prefill + transfer);
@@ -222,7 +239,7 @@ class Builder {
   const TraceColumns& c_;
   const ClusterSpec& spec_;
   const RunOptions& options_;
-  PairInstance& out_;
+  BoundInstance& out_;
   Cluster cluster_;
   FirstToken first_;
   double overlap_;  ///< the other simulators' quirks have options of their own (simulate())
@@ -230,8 +247,8 @@ class Builder {
 
 }  // namespace
 
-Status pairInstance(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
-                    PairInstance* out) {
+Status boundInstance(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
+                     BoundInstance* out) {
   return Builder(trace, cluster, options, out).build();
 }
 

@@ -1,9 +1,13 @@
-// A finite instance of the prefill-decode model, as its lower bound sees it (bound.h): what every call takes
-// on every hardware class at least, and when it may run at all.
+// A finite instance, as its lower bound sees it (bound.h): what every call takes on every hardware class at
+// least, and when it may run at all.
+//
+// Prefill-decode clusters have classes of both roles and a call chooses (p, d). On unified clusters both
+// lists hold the same classes and a call chooses one, so p = d and the transfer takes nothing.
 //
 // Every time here is a lower bound on what any schedule of the machine needs:
 //   prefill_p   alone on class p. 0 where p has a prefix cache that may hold part of the prompt, or batches
-//               prompts by a model without constants
+//               prompts by a model without constants, also in chunks. Chunked: less half a nanosecond per
+//               token, since every iteration may be rounded
 //   work_p      of an instance of p: the same; in batches of at most b tokens by constants: perToken * tokens
 //               + base * tokens / b, since the tokens of a batch share its base
 //   transfer    alone on both ends, less 2 ns for the rounding of shared links
@@ -32,7 +36,7 @@ struct BoundClass {
   std::uint32_t count = 0;
   std::int64_t kvTokens = 0;
   std::uint32_t maxSequences = 1;
-  bool exactPrefill = true;  ///< one prompt at a time
+  bool exactPrefill = true;  ///< a prompt costs what it costs alone, whatever is beside it
   bool mayCache = false;     ///< some member has a prefix cache
   const LatencyModel* latency = nullptr;
   InstanceSpec spec;
@@ -45,7 +49,7 @@ struct BoundCall {
   std::uint32_t prompt = 0;
   std::int64_t iterations = 0;    ///< of decode
   std::int64_t firstContext = 0;  ///< tokens of context in the first of them
-  std::int64_t kv = 0;            ///< on d: reserved if reservations are exact, else what it holds in the end
+  std::int64_t kv = 0;  ///< where it decodes: reserved if `reservesAll`, else what it holds in the end
   Nanos gap = 0;
   Nanos head = 0;
   Nanos tail = 0;
@@ -57,19 +61,20 @@ struct BoundCall {
 
 struct BoundWorkflow {
   Nanos arrival = 0;
-  Nanos horizon = 0;    ///< H: what its ratio divides by; 0 = its ratio is infinite
+  Nanos base = 0;       ///< what its ratio divides by; 0 = its ratio is infinite
   Nanos critical = 0;   ///< longest path of best times and gaps
   Nanos pathTools = 0;  ///< gaps on that path
   std::uint32_t firstCall = 0;
   std::uint32_t endCall = 0;
-  std::uint32_t firstStep = 0;  ///< its critical path in PairInstance::path
+  std::uint32_t firstStep = 0;  ///< its critical path in BoundInstance::path
   std::uint32_t endStep = 0;
   bool feasible = true;
 };
 
-struct PairInstance {
+struct BoundInstance {
+  bool unified = false;
   std::vector<BoundClass> prefill;
-  std::vector<BoundClass> decode;
+  std::vector<BoundClass> decode;  ///< unified: as `prefill`
   std::vector<BoundCall> calls;
   std::vector<BoundWorkflow> workflows;
   std::vector<std::uint32_t> path;  ///< calls
@@ -81,13 +86,14 @@ struct PairInstance {
   std::vector<Nanos> decodeTime;    ///< [calls x decode classes]
   std::vector<Nanos> decodeBefore;  ///< [calls x decode classes] min prefill + transfer to there
 
-  bool reservesAll = true;  ///< a call holds its whole KV on d as long as it decodes
+  bool reservesAll = true;  ///< a call holds its `kv` as long as it decodes
 
   Nanos decodeOf(std::size_t call, std::size_t k) const { return decodeTime[call * decode.size() + k]; }
 };
 
-/// kUnsupported for unified clusters; else as simulate() would refuse the input.
-Status pairInstance(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
-                    PairInstance* out);
+/// kUnsupported: a cluster of both kinds, a script, or compat hexgen-ticks, whose calls start before their
+/// parents' end; else as simulate() would refuse the input.
+Status boundInstance(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options,
+                     BoundInstance* out);
 
 }  // namespace laxity::bounds
