@@ -1,6 +1,7 @@
 // The whole export list of the addon. State hangs from its objects: nothing here is static, so that any
 // number of environments (worker threads) can load it.
 #include "base/statistics.h"
+#include "base/thread_time.h"
 #include "binding/convert.h"
 #include "binding/latency_wrap.h"
 #include "binding/layout.h"
@@ -63,6 +64,11 @@ Napi::Value interval(const Napi::CallbackInfo& info) {
   return o;
 }
 
+/// ms that the calling thread has run: for bench/busy.js alone.
+Napi::Value cpuOfThread(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), static_cast<double>(threadCpuNs()) * 1e-6);
+}
+
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   std::vector<std::string_view> parameters;
   for (const ParameterInfo& p : kParameters) parameters.push_back(p.name);
@@ -94,6 +100,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("agenticSize", Napi::Function::New<agenticSize>(env, "agenticSize"));
   exports.Set("agenticFill", Napi::Function::New<agenticFillColumns>(env, "agenticFill"));
   exports.Set("plannerBench", Napi::Function::New<plannerBench>(env, "plannerBench"));
+  exports.Set("threadCpuMs", Napi::Function::New<cpuOfThread>(env, "threadCpuMs"));
   exports.Set("pairedT", Napi::Function::New<pairedTest>(env, "pairedT"));
   exports.Set("meanInterval", Napi::Function::New<interval>(env, "meanInterval"));
   return exports;

@@ -1,9 +1,9 @@
 #include "binding/planner_bench.h"
 
-#include <ctime>
 #include <vector>
 
 #include "base/random.h"
+#include "base/thread_time.h"
 #include "binding/convert.h"
 #include "planner/pair_planner.h"
 
@@ -114,16 +114,6 @@ class Workbench {
   std::vector<Held> held_;
 };
 
-double threadCpuNs() {
-#ifdef CLOCK_THREAD_CPUTIME_ID
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
-#else
-  return static_cast<double>(std::clock()) * (1e9 / CLOCKS_PER_SEC);
-#endif
-}
-
 }  // namespace
 
 Napi::Value plannerBench(const Napi::CallbackInfo& info) {
@@ -159,12 +149,12 @@ Napi::Value plannerBench(const Napi::CallbackInfo& info) {
   std::size_t entries = 0;
   Napi::Float64Array ns = Napi::Float64Array::New(env, static_cast<std::size_t>(repeats));
   for (std::size_t round = 0; round < ns.ElementLength(); ++round) {
-    const double before = threadCpuNs();
+    const std::int64_t before = threadCpuNs();
     for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(plans); ++i) {
       bench.step();
       entries = bench.plan(planner, planOptions).size();
     }
-    ns[round] = (threadCpuNs() - before) / plans;
+    ns[round] = static_cast<double>(threadCpuNs() - before) / plans;
   }
   Napi::Object result = Napi::Object::New(env);
   result.Set("ns", ns);
