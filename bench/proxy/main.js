@@ -2,7 +2,7 @@
 //
 //   --workflows N     per run (300)
 //   --seeds N         runs per policy (3)
-//   --compression N   seconds of the latency model in a real one (8)
+//   --compression N   seconds of the latency model in a real one (7)
 //   --runs FILE       keeps every run: started again, what is there is not run again. Of one build only.
 //   --out FILE        writes the page as well
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'

@@ -13,12 +13,15 @@ export async function page({ results, workflows, seeds, compression, saturationP
   const all = (name) => latencies(name).flat()
   const [own, ...others] = names
 
+  const callMs = mean(others.flatMap((name) => results[name].map((run) => run.engineMs)))
+  const beyond = mean(others.flatMap((name) => results[name].map((run) => run.beyondEngineMs.p50)))
+  const gapMs = beyond * compression
   const predicted = {}
   let baseMs = 0
   for (const name of names) {
     const runs = []
     for (let seed = 1; seed <= seeds; seed += 1) {
-      const result = await simulated(name, await workload(seed, workflows, rate))
+      const result = await simulated(name, await workload(seed, workflows, rate), gapMs)
       runs.push(...result.latencyMs)
       baseMs = result.baseMs[0]
     }
@@ -94,9 +97,6 @@ export async function page({ results, workflows, seeds, compression, saturationP
       ]
     }),
   )
-  const callMs = mean(others.flatMap((name) => results[name].map((run) => run.engineMs)))
-  const beyond = mean(others.flatMap((name) => results[name].map((run) => run.beyondEngineMs.p50)))
-
   return `# A proxy before emulated GPUs
 
 Written by \`npm run proxy -- --workflows ${workflows} --seeds ${seeds} --compression ${compression} --out docs/proxy.md\` on
@@ -113,6 +113,8 @@ Load ${LOAD}: ${fixed(rate, 3)} workflows/s of ${fixed(saturationPerS, 3)}, the 
 \`round-robin\` and \`least-loaded\` with \`passThrough\`: they send at once and the engines queue, first come, first served.
 
 ${main}
+
+In the simulator: the same workflows and arrivals, with ${fixed(gapMs, 0)} ms between a call and those that follow it, which is what HTTP takes here.
 
 P95 over the workflows of all runs; intervals from 10,000 resamples of workflows inside each run, paired by id. Workflows of one run share its
 queues, so the ratios of the single runs stand beside them.

@@ -11,9 +11,9 @@ export const GPUS = ['a100', 'a6000', 'a100', 'a6000']
 export const PRESET = 3
 export const LOAD = 0.8
 /** So many seconds of the latency model pass in a real one, in engines, router and agents alike. */
-export const COMPRESSION = 8
+export const COMPRESSION = 7
 /** Tokens per server-sent event, as vLLM's --stream-interval; the first comes alone. */
-export const STREAM_INTERVAL = 8
+export const STREAM_INTERVAL = 16
 
 /**
  * What the router is given. The baselines send at once, as such routers do; `simulated` is the same in the simulator. Least
@@ -65,10 +65,14 @@ function withArrivals(trace, times) {
   return { ...trace, columns: { ...trace.columns, arrivalMs } }
 }
 
-/** The same workflows and arrivals in the simulator, under what a router learns. */
-export function simulated(name, trace) {
+/**
+ * The same workflows and arrivals in the simulator, under what a router learns. `gapMs` lies between a call and those that follow
+ * it: what is between processes, without which they would always join the iteration that begins as it ends.
+ */
+export function simulated(name, trace, gapMs) {
+  const toolGapMs = new Float64Array(new SharedArrayBuffer(8 * trace.calls)).fill(gapMs)
   return simulate({
-    trace,
+    trace: { ...trace, columns: { ...trace.columns, toolGapMs } },
     cluster: CLUSTER,
     ...POLICIES[name].simulated,
     knowledge: 'online',

@@ -82,6 +82,10 @@ export class Scheduler {
     if (log === undefined || (parameters.leaseTtlMs ?? 0) === 0)
       throw new LaxityError('ERR_LAXITY_OPTION', 'Expected a `log`, and a `leaseTtlMs` above 0', 'options')
     const leases = await restoreInto(core, log)
+    if (leases === undefined) {
+      scheduler.#record(log, durable)
+      return scheduler
+    }
     core.journal = new Journal(log, undefined, durable, (error) => core.emit('warning', error))
     core.publishLog()
     for (const call of leases) scheduler.#detached.add(call)
