@@ -60,3 +60,5 @@ const server = createServer((req, res) => {
   })
 })
 server.listen(0, '127.0.0.1', () => console.log(server.address().port))
+// Whoever started it is gone.
+process.stdin.on('end', () => process.exit()).resume()

@@ -126,7 +126,7 @@ Attainment: the share of workflows that end within a multiple of the template's 
 ${attainment}
 
 The machinery: of ${fixed(callMs, 0)} real ms that a mean call spends in its engine under the baselines, HTTP, proxy, client and late timers add
-${fixed(beyond, 1)} (${fixed((100 * beyond) / callMs, 1)} %).
+${fixed(beyond, 1)} (${fixed((100 * beyond) / callMs, 1)} %). Where that is more than a few percent the machine was too busy for the figures above to count.
 
 ${processes}
 `

@@ -27,3 +27,5 @@ app.get('/state', (c) => {
   })
 })
 serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' }, ({ port }) => console.log(port))
+// Whoever started it is gone.
+process.stdin.on('end', () => process.exit()).resume()

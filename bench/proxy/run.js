@@ -11,7 +11,7 @@ export async function run({ policy, seed, workflows, rate, compression = COMPRES
   const start = (script, options) => {
     const file = fileURLToPath(new URL(script, import.meta.url))
     const child = spawn(process.execPath, [file, JSON.stringify(options)], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['pipe', 'pipe', 'inherit'],
     })
     children.push(child)
     return child

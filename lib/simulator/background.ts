@@ -1,5 +1,9 @@
-import { constants, setPriority } from 'node:os'
+import { getPriority, setPriority } from 'node:os'
 import { isMainThread } from 'node:worker_threads'
+
+/** Nice levels: about a tenth of the time of the threads it gives way to, where no core is idle. */
+const LOWER_BY = 10
+const LOWEST = 19
 
 let schedulers = 0
 
@@ -26,7 +30,7 @@ export function besideScheduler(): boolean {
 export function runInBackground(): void {
   if (process.platform !== 'linux' || isMainThread) return
   try {
-    setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
+    setPriority(Math.min(LOWEST, getPriority() + LOWER_BY))
   } catch {
     // Where that is forbidden it runs as it is.
   }

@@ -115,7 +115,7 @@ export interface RunOptions {
   /** Worker threads; 0 runs in this thread. Default: 0 for small jobs, else max(1, cores − 1). */
   workers?: number | undefined
   /**
-   * Worker threads give way to others (on Linux, by nice 10; elsewhere nothing changes). Default: true while a live `Scheduler` is
+   * Worker threads give way to others (on Linux, by ten nice levels; elsewhere nothing changes). Default: true while a live `Scheduler` is
    * open in this process, so that what it decides does not wait for them.
    */
   background?: boolean | undefined

@@ -94,7 +94,7 @@ describe('the proxy benchmark', function () {
       streamInterval: 8,
     }
     const engine: ChildProcess = spawn(process.execPath, [bench('engine.js'), JSON.stringify(options)], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['pipe', 'pipe', 'inherit'],
     })
     try {
       const port = await new Promise<string>((resolve) =>
