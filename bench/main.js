@@ -1,7 +1,7 @@
 // Runs benchmark suites from the built package: `npm run bench -- [suite…] [--json]`. Without a name, all of them.
 import { cpus, totalmem } from 'node:os'
 
-const SUITES = ['structures', 'dispatch', 'planner', 'boundary', 'model', 'sweep', 'pairs', 'live']
+const SUITES = ['structures', 'dispatch', 'planner', 'boundary', 'model', 'sweep', 'pairs', 'live', 'busy']
 
 const args = process.argv.slice(2)
 const json = args.includes('--json')

@@ -77,6 +77,8 @@ export function settleAdopted(core: Core): CallRecord[] {
     core.writer.cancel(core.begin(), call.slot, call.generation, epoch)
     core.wrote(undefined)
     core.end(call, 'cancelled')
+    // It may be submitted again under its id, unless that would repeat the number of an attempt that was handed out.
+    if (epoch === 0 && call.givenId !== undefined) call.workflow.ids?.delete(call.givenId)
   }
   // Their TTL counts from here.
   for (const call of leases) core.attempts.progress(call, call.lease!, 0)

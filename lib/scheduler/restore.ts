@@ -1,4 +1,4 @@
-import { open, truncate } from 'node:fs/promises'
+import { open, rm, truncate } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { LaxityError, quote } from '../errors.ts'
 import { native } from '../native.ts'
@@ -11,6 +11,8 @@ import type { LiveLogHeader } from './journal.ts'
 import { LOG_VERSION, plain } from './log.ts'
 import { type EventObject, encodeRecord, RECORD_BYTES } from './records.ts'
 
+const HEADER_START = '{"laxity":"log"'
+
 interface Line {
   object: EventObject & Record<string, unknown>
   /** Byte after it. */
@@ -22,12 +24,17 @@ interface Line {
  * Replays a live log into a scheduler that has just been made with the same options. Whatever follows the last whole
  * decision is cut off the file: nobody was told of it.
  *
- * @returns the leases that are open
+ * @returns the leases that are open; undefined where the process died before its first instant was on disk: then the file is
+ * gone, and nobody was told anything
  * @throws LaxityError ERR_LAXITY_LOG where the log is not of this scheduler, or cannot be replayed
  */
-export async function restoreInto(core: Core, path: string): Promise<CallRecord[]> {
+export async function restoreInto(core: Core, path: string): Promise<CallRecord[] | undefined> {
   const { header, groups, end } = await readGroups(path)
-  checkHeader(core, header, path)
+  if (header !== undefined) checkHeader(core, header, path)
+  if (header === undefined || groups.length === 0) {
+    await rm(path)
+    return undefined
+  }
   let first = true
   let lastNs = 0
   for (const group of groups) {
@@ -148,8 +155,13 @@ function checkHeader(core: Core, header: LiveLogHeader, path: string): void {
   same('latencies', core.instances.latencies, header.cluster.latencies)
 }
 
-/** The log by instants; the last is whole: its decide mark and all its decisions are there. */
-async function readGroups(path: string): Promise<{ header: LiveLogHeader; groups: Line[][]; end: number }> {
+/**
+ * The log by instants; the last is whole: its decide mark and all its decisions are there. Without a header where it ends
+ * inside that.
+ */
+async function readGroups(
+  path: string,
+): Promise<{ header: LiveLogHeader | undefined; groups: Line[][]; end: number }> {
   const file = await open(path).catch((cause: Error) => {
     throw new LaxityError('ERR_LAXITY_FILE', `Cannot read the log: ${cause.message}`, path, { cause })
   })
@@ -190,8 +202,9 @@ async function readGroups(path: string): Promise<{ header: LiveLogHeader; groups
         end = from
       }
     }
-    if (header === undefined || groups.length === 0)
-      throw new LaxityError('ERR_LAXITY_EMPTY', 'The log is empty', path)
+    const start = bytes.subarray(0, HEADER_START.length).toString()
+    if (header === undefined && !HEADER_START.startsWith(start))
+      throw new LaxityError('ERR_LAXITY_LOG', 'Not the log of a live scheduler', path)
     return { header, groups, end }
   } finally {
     await file.close()

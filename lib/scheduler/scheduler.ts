@@ -1,6 +1,7 @@
 import { describe, expected, LaxityError } from '../errors.ts'
 import { type NativeRun, native } from '../native.ts'
 import { Problems } from '../report/problems.ts'
+import { serving } from '../simulator/background.ts'
 import type { TuningEvent } from '../tuning/auto-events.ts'
 import { attachTuner } from '../tuning/auto-live.ts'
 import type { CallRecord } from './call.ts'
@@ -51,6 +52,7 @@ export class Scheduler {
   readonly #core: Core
   readonly #usage = new Map<string, { zeroSince: number; warned: boolean }>()
   readonly #detached = new Set<CallRecord>()
+  readonly #served: () => void
   #closed: Promise<{ drained: boolean; cancelled: number }> | undefined
 
   /** @throws LaxityError ERR_LAXITY_OPTION, _FIELD, _EMPTY, _DUPLICATE, _LIMIT (every problem at once); _FILE for the log. */
@@ -61,12 +63,14 @@ export class Scheduler {
     // `restore` continues a log that is there.
     if (log !== undefined && !restoring.has(options)) this.#record(log, durable)
     else if (this.#core.onLog !== undefined && log === undefined) this.#core.publishLog()
+    this.#served = serving()
   }
 
   /**
    * The scheduler whose log is `options.log`, as it was when its process ended: same options, same decisions. Its leases
    * wait to be taken over by `attach` for `leaseTtlMs`, then they are lost; calls that were waiting are cancelled, and are
-   * the caller's to submit again. Workflows with an id are found by it. The log is continued.
+   * the caller's to submit again, under their ids unless an attempt had been leased. Workflows with an id are found by it. The
+   * log is continued.
    *
    * @throws (rejects) LaxityError ERR_LAXITY_OPTION, ERR_LAXITY_FILE, ERR_LAXITY_LOG, ERR_LAXITY_SYNTAX
    */
@@ -78,6 +82,10 @@ export class Scheduler {
     if (log === undefined || (parameters.leaseTtlMs ?? 0) === 0)
       throw new LaxityError('ERR_LAXITY_OPTION', 'Expected a `log`, and a `leaseTtlMs` above 0', 'options')
     const leases = await restoreInto(core, log)
+    if (leases === undefined) {
+      scheduler.#record(log, durable)
+      return scheduler
+    }
     core.journal = new Journal(log, undefined, durable, (error) => core.emit('warning', error))
     core.publishLog()
     for (const call of leases) scheduler.#detached.add(call)
@@ -86,9 +94,16 @@ export class Scheduler {
 
   /** Leases that were restored and not attached. */
   get detached(): { workflow: string; call: string; epoch: number }[] {
-    return [...this.#detached]
-      .filter(({ phase }) => phase === 'leased')
-      .map((call) => ({ workflow: call.workflow.id, call: call.id, epoch: call.lease!.epoch }))
+    return this.#unclaimed().map((call) => ({
+      workflow: call.workflow.id,
+      call: call.id,
+      epoch: call.lease!.epoch,
+    }))
+  }
+
+  /** A lease goes to whoever comes first: by `attach`, or by its call's id submitted again. */
+  #unclaimed(): CallRecord[] {
+    return [...this.#detached].filter(({ phase, claimed }) => phase === 'leased' && !claimed)
   }
 
   /**
@@ -97,11 +112,8 @@ export class Scheduler {
    * @throws LaxityError ERR_LAXITY_UNKNOWN
    */
   attach(callId: string, workflow?: string): Lease {
-    const found = [...this.#detached].filter(
-      (call) =>
-        call.id === callId &&
-        call.phase === 'leased' &&
-        (workflow === undefined || call.workflow.id === workflow),
+    const found = this.#unclaimed().filter(
+      (call) => call.id === callId && (workflow === undefined || call.workflow.id === workflow),
     )
     const [call] = found
     if (call === undefined || found.length > 1) {
@@ -412,6 +424,7 @@ export class Scheduler {
     core.flush()
     core.stop()
     await core.journal?.close()
+    this.#served()
     return { drained: cancelled === 0, cancelled }
   }
 

@@ -28,6 +28,7 @@ export interface BatchOptions {
   variants: readonly { alpha: number | undefined; replication: number }[]
   scales: Float64Array
   workers: number | undefined
+  background?: boolean | undefined
   /** Size of the pool, where several batches share it; default: what this batch can use. */
   threads?: number
   signal: AbortSignal | undefined
@@ -86,7 +87,7 @@ export async function runBatch(prepared: Prepared, options: BatchOptions): Promi
   const last =
     workers === 0
       ? await inline(prepared, chunk, signal, report, fail)
-      : await onPool(chunk, workers, options.threads, runMs, signal, report, fail)
+      : await onPool(chunk, workers, options, runMs, report, fail)
   return {
     workers: Math.min(workers, runs),
     log: last?.log,
@@ -137,15 +138,14 @@ async function inline(
 async function onPool(
   whole: Chunk,
   workers: number,
-  threads: number | undefined,
+  { threads, background, signal }: BatchOptions,
   runMs: number,
-  signal: AbortSignal | undefined,
   report: Report,
   fail: (answer: ChunkResult) => Error,
 ): Promise<ChunkResult | undefined> {
   const parts = split(whole.variants, workers, runMs)
   const controls = parts.map(() => sharedInts(2))
-  const pool = await leasePool(threads ?? Math.min(workers, parts.length))
+  const pool = await leasePool(threads ?? Math.min(workers, parts.length), background)
   const timer = setInterval(() => report(controls), PROGRESS_MS)
   // What runs stops at its next look at its control; what has not started finds it set.
   const stop = () => {

@@ -115,6 +115,11 @@ export interface RunOptions {
   laws?: boolean | undefined
   /** Worker threads; 0 runs in this thread. Default: 0 for small jobs, else max(1, cores − 1). */
   workers?: number | undefined
+  /**
+   * Worker threads give way to others (on Linux, by ten nice levels; elsewhere nothing changes). Default: true while a live `Scheduler` is
+   * open in this process, so that what it decides does not wait for them.
+   */
+  background?: boolean | undefined
   /** Stops the run at once; the promise rejects with ERR_LAXITY_ABORTED. */
   signal?: AbortSignal | undefined
   /** Called at most about ten times a second. */
@@ -215,6 +220,7 @@ const RUN_KEYS = [
   'compat',
   'laws',
   'workers',
+  'background',
   'signal',
   'onProgress',
   'cv',

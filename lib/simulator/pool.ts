@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { extname } from 'node:path'
 import type { Piscina } from 'piscina'
+import { besideScheduler } from './background.ts'
 import type { Chunk, ChunkResult } from './chunk.ts'
 
 /** Idle threads end after this time: a tuner that sweeps every few seconds finds them warm. */
@@ -17,34 +18,44 @@ export interface PoolLease {
   release(broken: boolean): Promise<void>
 }
 
+/** What a pool's threads are given at their start, once for all tasks. */
+export interface WorkerData {
+  background: boolean
+}
+
 interface Shared {
-  size: number
+  key: string
   pool: Piscina
   users: number
   retired: boolean
 }
 
-/** One pool per size; threads start on demand. */
-const pools = new Map<number, Shared>()
+/** One pool per size and priority, since a thread that has lowered its own cannot raise it; threads start on demand. */
+const pools = new Map<string, Shared>()
 
 export function defaultWorkers(): number {
   return Math.max(1, availableParallelism() - 1)
 }
 
-/** piscina is loaded with the first pool: small jobs never need it. */
-export async function leasePool(size: number): Promise<PoolLease> {
+/**
+ * piscina is loaded with the first pool: small jobs never need it. `background`: its threads leave the cores to others;
+ * default: where a live scheduler serves in this process.
+ */
+export async function leasePool(size: number, background = besideScheduler()): Promise<PoolLease> {
   const { Piscina } = await import('piscina')
-  let shared = pools.get(size)
+  const key = `${size} ${background}`
+  let shared = pools.get(key)
   if (shared === undefined) {
     // In the sources this file and the worker end in .ts, in the package in .js.
     const filename = new URL(`./worker${extname(import.meta.url)}`, import.meta.url).href
-    const pool = new Piscina({ filename, minThreads: 0, maxThreads: size, idleTimeout: IDLE_MS })
+    const workerData: WorkerData = { background }
+    const pool = new Piscina({ filename, minThreads: 0, maxThreads: size, idleTimeout: IDLE_MS, workerData })
     // A death between two batches is nobody's error: the pool starts another thread.
     pool.on('error', () => {})
     // One for every batch under way.
     pool.setMaxListeners(0)
-    shared = { size, pool, users: 0, retired: false }
-    pools.set(size, shared)
+    shared = { key, pool, users: 0, retired: false }
+    pools.set(key, shared)
   }
   const mine = shared
   mine.users++
@@ -64,7 +75,7 @@ export async function leasePool(size: number): Promise<PoolLease> {
       mine.pool.off('error', died)
       if (broken && !mine.retired) {
         mine.retired = true
-        if (pools.get(size) === mine) pools.delete(size)
+        if (pools.get(key) === mine) pools.delete(key)
       }
       if (mine.retired && mine.users === 0) await mine.pool.destroy()
     },
@@ -74,6 +85,6 @@ export async function leasePool(size: number): Promise<PoolLease> {
 /** Ends idle threads now, for programs that are about to end. */
 export async function closePools(): Promise<void> {
   const idle = [...pools.values()].filter((shared) => shared.users === 0)
-  for (const shared of idle) pools.delete(shared.size)
+  for (const shared of idle) pools.delete(shared.key)
   await Promise.all(idle.map((shared) => shared.pool.destroy()))
 }

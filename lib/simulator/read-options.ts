@@ -33,6 +33,7 @@ export interface CheckedOptions {
   compat: Compat
   laws: boolean
   workers: number | undefined
+  background: boolean | undefined
   signal: AbortSignal | undefined
   onProgress: ((progress: Progress) => void) | undefined
   shape: ArrivalShape
@@ -103,6 +104,7 @@ export function readOptions(reader: OptionReader, parameters: readonly string[])
     compat,
     laws: reader.boolean('laws'),
     workers: reader.whole('workers', undefined, 0, MOST_WORKERS),
+    background: reader.given('background') ? reader.boolean('background') : undefined,
     signal: reader.signal(),
     onProgress: reader.callback('onProgress'),
     shape: readArrivalShape(reader, arrivals),

@@ -60,11 +60,12 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
   const callColumns = perCall ? perCallColumns(trace, paired) : undefined
   const { pairs: pairColumns, ...common } = callColumns ?? {}
   const outputs: NativeOutputs = { ...columns, ...common, ...pairColumns }
-  const { workers, signal, onProgress } = checked
+  const { workers, background, signal, onProgress } = checked
   const batch = await runBatch(prepared, {
     variants: [{ alpha, replication }],
     scales: new Float64Array(0),
     workers,
+    background,
     signal,
     onProgress,
     outputs,

@@ -1,5 +1,10 @@
+import { workerData } from 'node:worker_threads'
 import { native } from '../native.ts'
+import { runInBackground } from './background.ts'
 import { type Cache, type Chunk, type ChunkResult, runChunk } from './chunk.ts'
+import type { WorkerData } from './pool.ts'
+
+if ((workerData as WorkerData).background) runInBackground()
 
 const cache: Cache = {}
 

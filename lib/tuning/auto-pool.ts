@@ -6,7 +6,7 @@ const IDLE_MS = 10_000
 
 let pool: Promise<Piscina> | undefined
 
-/** Sweeps of all live schedulers, one after the other on one thread beside the one that serves. */
+/** Sweeps of all live schedulers, one after the other on one thread beside the one that serves, and in its background. */
 export async function sweepOnPool(job: SweepJob): Promise<Float64Array> {
   pool ??= import('piscina').then(({ Piscina: Pool }) => {
     const filename = new URL(`./auto-worker${extname(import.meta.url)}`, import.meta.url).href

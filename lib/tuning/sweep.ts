@@ -149,6 +149,7 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
       ),
       scales,
       workers: checked.workers,
+      background: checked.background,
       signal: checked.signal,
       onProgress: progressOf(checked.onProgress, table.runs, planned, trace.workflows),
     })

@@ -1,6 +1,7 @@
 // The whole export list of the addon. State hangs from its objects: nothing here is static, so that any
 // number of environments (worker threads) can load it.
 #include "base/statistics.h"
+#include "base/thread_time.h"
 #include "binding/convert.h"
 #include "binding/core_bench.h"
 #include "binding/latency_wrap.h"
@@ -64,6 +65,11 @@ Napi::Value interval(const Napi::CallbackInfo& info) {
   return o;
 }
 
+/// ms that the calling thread has run: for bench/busy.js alone.
+Napi::Value cpuOfThread(const Napi::CallbackInfo& info) {
+  return Napi::Number::New(info.Env(), static_cast<double>(threadCpuNs()) * 1e-6);
+}
+
 Napi::Object init(Napi::Env env, Napi::Object exports) {
   std::vector<std::string_view> parameters;
   for (const ParameterInfo& p : kParameters) parameters.push_back(p.name);
@@ -98,6 +104,7 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("structureBench", Napi::Function::New<structureBench>(env, "structureBench"));
   exports.Set("dispatchBench", Napi::Function::New<dispatchBench>(env, "dispatchBench"));
   exports.Set("plannerState", Napi::Function::New<plannerState>(env, "plannerState"));
+  exports.Set("threadCpuMs", Napi::Function::New<cpuOfThread>(env, "threadCpuMs"));
   exports.Set("pairedT", Napi::Function::New<pairedTest>(env, "pairedT"));
   exports.Set("meanInterval", Napi::Function::New<interval>(env, "meanInterval"));
   return exports;

@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "base/tournament.h"
 #include "binding/convert.h"
-#include "binding/thread_clock.h"
+#include "base/thread_time.h"
 #include "scheduler/workbench.h"
 
 namespace laxity::binding {
@@ -36,9 +36,9 @@ Napi::Value rounds(Napi::Env env, double repeats, double operations, Round&& rou
   Napi::Float64Array ns = Napi::Float64Array::New(env, static_cast<std::size_t>(repeats));
   round();
   for (std::size_t i = 0; i < ns.ElementLength(); ++i) {
-    const double before = threadCpuNs();
+    const std::int64_t before = threadCpuNs();
     round();
-    ns[i] = (threadCpuNs() - before) / operations;
+    ns[i] = static_cast<double>(threadCpuNs() - before) / operations;
   }
   return ns;
 }

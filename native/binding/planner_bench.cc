@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "binding/convert.h"
-#include "binding/thread_clock.h"
+#include "base/thread_time.h"
 #include "planner/pair_planner.h"
 #include "planner/workbench.h"
 
@@ -184,12 +184,12 @@ Napi::Value plannerBench(const Napi::CallbackInfo& info) {
   std::size_t entries = 0;
   Napi::Float64Array ns = Napi::Float64Array::New(env, static_cast<std::size_t>(setting.repeats));
   for (std::size_t round = 0; round < ns.ElementLength(); ++round) {
-    const double before = threadCpuNs();
+    const std::int64_t before = threadCpuNs();
     for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(setting.plans); ++i) {
       bench.step();
       entries = bench.plan(planner, setting.options()).size();
     }
-    ns[round] = (threadCpuNs() - before) / setting.plans;
+    ns[round] = static_cast<double>(threadCpuNs() - before) / setting.plans;
   }
   Napi::Object result = Napi::Object::New(env);
   result.Set("ns", ns);

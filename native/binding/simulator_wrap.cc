@@ -1,8 +1,8 @@
 #include "binding/simulator_wrap.h"
 
 #include <cstring>
-#include <ctime>
 
+#include "base/thread_time.h"
 #include "binding/bounds_wrap.h"
 #include "binding/convert.h"
 #include "binding/trace_wrap.h"
@@ -12,16 +12,6 @@
 
 namespace laxity::binding {
 namespace {
-
-double threadCpuMs() {
-#ifdef CLOCK_THREAD_CPUTIME_ID
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) * 1e-6;
-#else
-  return static_cast<double>(std::clock()) * 1e3 / CLOCKS_PER_SEC;
-#endif
-}
 
 template <class T>
 bool output(Napi::Object from, const char* name, napi_typedarray_type type, std::size_t length, T** out) {
@@ -252,10 +242,10 @@ Napi::Value SimulatorWrap::bound(const Napi::CallbackInfo& info) {
     return env.Undefined();
   }
   if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options, &function)) return env.Undefined();
-  const double before = threadCpuMs();
+  const std::int64_t before = threadCpuNs();
   Napi::Object result = lowerBound(env, *trace_, cluster_, options, info[1]);
   if (env.IsExceptionPending()) return env.Undefined();
-  result.Set("cpuMs", threadCpuMs() - before);
+  result.Set("cpuMs", static_cast<double>(threadCpuNs() - before) * 1e-6);
   return result;
 }
 
@@ -272,10 +262,10 @@ Napi::Value SimulatorWrap::reference(const Napi::CallbackInfo& info) {
     fail(env, "A placement function has no reference");
     return env.Undefined();
   }
-  const double before = threadCpuMs();
+  const std::int64_t before = threadCpuNs();
   Napi::Object result = clairvoyant(env, *trace_, cluster_, options, info[1], info[2]);
   if (env.IsExceptionPending()) return env.Undefined();
-  result.Set("cpuMs", threadCpuMs() - before);
+  result.Set("cpuMs", static_cast<double>(threadCpuNs() - before) * 1e-6);
   return result;
 }
 
@@ -318,10 +308,10 @@ Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* lo
     options.observer = tuner.get();
   }
   RunResult result;
-  const double before = threadCpuMs();
+  const std::int64_t before = threadCpuNs();
   running_ = true;
   const Status status = laxity::simulate(*trace_, cluster_, options, outputs, &result, &workspace_);
-  const double cpuMs = threadCpuMs() - before;
+  const double cpuMs = static_cast<double>(threadCpuNs() - before) * 1e-6;
   running_ = false;
   Napi::Object object =
       resultObject(env, status, result, trace_->columns().workflows, options.timePlans, cpuMs);

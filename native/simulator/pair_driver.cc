@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/thread_time.h"
 #include "simulator/driver.h"
 #include "workflow/pair_estimate.h"
 
@@ -330,10 +331,10 @@ void Driver::planArrives(Nanos t) {
 std::span<const Decision> Driver::timedDecide(Nanos t) {
   const bool timed = options_.timePlans;
   const std::uint64_t plans = timed ? scheduler_.pairs()->planCount() : 0;
-  const std::int64_t begin = timed ? PlanTimes::now() : 0;
+  const std::int64_t begin = timed ? threadCpuNs() : 0;
   const std::span<const Decision> decisions = scheduler_.decide(t);
   if (timed && scheduler_.pairs()->planCount() > plans)
-    planTimes_.add(PlanTimes::now() - begin, scheduler_.pairs()->planCount() - plans);
+    planTimes_.add(threadCpuNs() - begin, scheduler_.pairs()->planCount() - plans);
   if (planAt_ == kNever && scheduler_.planInFlight()) planAt_ = std::min(kMaxTime, t + options_.planLatency);
   return decisions;
 }

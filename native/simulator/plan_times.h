@@ -4,23 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <ctime>
 #include <vector>
 
 namespace laxity {
 
 class PlanTimes {
  public:
-  static std::int64_t now() {
-#ifdef CLOCK_THREAD_CPUTIME_ID
-    timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
-#else
-    return static_cast<std::int64_t>(std::clock()) * (1'000'000'000 / CLOCKS_PER_SEC);
-#endif
-  }
-
   void add(std::int64_t ns, std::uint64_t plans) {
     ns_.push_back(static_cast<std::uint32_t>(
         std::clamp<std::int64_t>(ns / static_cast<std::int64_t>(plans), 0, std::int64_t{0xffff'ffff})));

@@ -142,15 +142,22 @@ describe('adapters over real HTTP, engines in other processes', function () {
 
       it('spreads a burst over all instances: no path goes uncounted (story 3)', async () => {
         const before = await Promise.all(engines.map((one) => one.counts()))
-        await Promise.all(
-          Array.from({ length: 16 }, (_, i) =>
-            it_.client.chat.completions.create(ask({ max_tokens: 60, seed: i })),
-          ),
+        // Nothing is answered before all are there: however slowly they come in, they overlap.
+        for (const one of engines) await one.mode('hold')
+        const answers = Promise.all(
+          Array.from({ length: 16 }, (_, i) => it_.client.chat.completions.create(ask({ seed: i }))),
         )
+        // At most four run and one looks ahead, so sixteen that overlap need both.
+        const running = async () =>
+          (await Promise.all(engines.map((one) => one.counts()))).map((c) => c.running)
+        await until(
+          async () => scheduler.snapshot().activeCalls === 16 && Math.min(...(await running())) >= 4,
+        )
+        for (const one of engines) await one.mode('ok')
+        await answers
         const after = await Promise.all(engines.map((one) => one.counts()))
         const served = after.map((counts, i) => counts.served - before[i]!.served)
         assert.equal(served[0]! + served[1]!, 16)
-        // At most four run and one looks ahead, so sixteen that overlap need both.
         assert.ok(Math.min(...served) >= 4, `${served}`)
         assertEmpty(scheduler)
       })
@@ -295,6 +302,15 @@ describe('adapters over real HTTP, engines in other processes', function () {
     await scheduler.close()
   })
 })
+
+/** Until it holds; half a minute at most. */
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + 30_000
+  while (!(await condition())) {
+    assert.ok(performance.now() < deadline, 'it never comes to hold')
+    await new Promise((resolve) => setTimeout(resolve, 5))
+  }
+}
 
 async function settled(scheduler: Scheduler): Promise<void> {
   for (let i = 0; i < 250 && scheduler.snapshot().activeCalls > 0; i += 1)

@@ -8,6 +8,8 @@ let served = 0
 let running = 0
 let most = 0
 let aborted = 0
+/** Requests that wait for another mode than `hold`. */
+const held: (() => void)[] = []
 
 const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms))
 const chunk = (delta: object, finish: string | null = null) =>
@@ -17,6 +19,7 @@ async function complete(
   body: { stream?: boolean; max_tokens?: number; n?: number },
   res: ServerResponse,
 ): Promise<void> {
+  if (mode === 'hold') await new Promise<void>((resolve) => held.push(resolve))
   const tokens = body.max_tokens ?? 5
   const usage = { prompt_tokens: 7, completion_tokens: tokens, total_tokens: 7 + tokens }
   if (mode === '503' || mode === '400' || mode === '429') {
@@ -83,6 +86,7 @@ const server = createServer((req, res) => {
   req.on('end', () => {
     if (req.url?.startsWith('/mode/')) {
       mode = req.url.slice(6)
+      if (mode !== 'hold') for (const go of held.splice(0)) go()
       res.end()
     } else if (req.url === '/counts') {
       res.end(JSON.stringify({ served, running, most, aborted }))
