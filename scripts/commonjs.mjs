@@ -2,7 +2,15 @@
 //
 // `require` gives the same modules as `import` (Node loads ES modules with `require` from 20.19 and 22.12 on), so there
 // is one copy of the code. TypeScript tells the two apart by folder: dist/commonjs repeats the declarations.
-import { copyFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 
 const ROOT = 'dist'

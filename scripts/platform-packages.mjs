@@ -24,14 +24,19 @@ for (const folder of existsSync(values.prebuilds) ? readdirSync(values.prebuilds
   for (const file of readdirSync(join(values.prebuilds, folder)).sort()) {
     const libc = /\.(glibc|musl)\.node$/.exec(file)?.[1]
     if (!file.endsWith('.node') || (os === 'linux') !== (libc !== undefined))
-      throw new Error(`prebuilds/${folder}/${file}: expected an addon, on Linux with its C library in its name`)
+      throw new Error(
+        `prebuilds/${folder}/${file}: expected an addon, on Linux with its C library in its name`,
+      )
     const suffix = [os, cpu, ...(libc ? [libc] : [])].join('-')
     const name = `@laxity/${suffix}`
     const target = join(values.out, suffix)
     mkdirSync(target, { recursive: true })
     cpSync(join(values.prebuilds, folder, file), join(target, 'laxity.node'))
     cpSync('LICENSE', join(target, 'LICENSE'))
-    writeFileSync(join(target, 'README.md'), `# ${name}\n\nThe native addon of laxity for ${suffix}. Install \`laxity\`.\n`)
+    writeFileSync(
+      join(target, 'README.md'),
+      `# ${name}\n\nThe native addon of laxity for ${suffix}. Install \`laxity\`.\n`,
+    )
     const own = {
       name,
       version,
@@ -51,7 +56,9 @@ for (const folder of existsSync(values.prebuilds) ? readdirSync(values.prebuilds
 
 const main = join(values.out, 'laxity')
 mkdirSync(main, { recursive: true })
-const [{ files }] = JSON.parse(execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { encoding: 'utf8' }))
+const [{ files }] = JSON.parse(
+  execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { encoding: 'utf8' }),
+)
 for (const { path } of files) cpSync(path, join(main, path))
 manifest.optionalDependencies = {
   ...manifest.optionalDependencies,

@@ -69,7 +69,10 @@ export async function build(phases, seed, first = 0) {
   let startMs = 0
   for (const [p, phase] of phases.entries()) {
     const times = arrivals(phase, streamOf(seed, first + p))
-    const table = await generateWorkload(phase.workload, { workflows: times.length, seed: streamOf(seed, first + p) })
+    const table = await generateWorkload(phase.workload, {
+      workflows: times.length,
+      seed: streamOf(seed, first + p),
+    })
     shape ??= table
     const calls = columns.stage.length
     const edges = columns.parents.length

@@ -16,7 +16,8 @@ export function seedOf(set, part, i) {
 
 /** The seed of a phase's stream inside a scenario; `phase` from 0. */
 export function streamOf(seed, phase) {
-  if (!Number.isInteger(phase) || phase < 0 || phase >= 100) throw new RangeError(`Expected a phase, got ${phase}`)
+  if (!Number.isInteger(phase) || phase < 0 || phase >= 100)
+    throw new RangeError(`Expected a phase, got ${phase}`)
   return seed * 100 + phase
 }
 

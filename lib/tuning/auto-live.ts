@@ -123,7 +123,10 @@ export class LiveTuner {
       const message = `The auto-tuner could not replay the window: ${native.statusReasons[status!]}`
       core.emit('warning', new LaxityError('ERR_LAXITY_NATIVE', message, 'autoTune'))
     } else if (apply === 1) {
-      core.administer((writer, t) => writer.setParameter(t, this.#id, value!), `parameters.${this.#parameter}`)
+      core.administer(
+        (writer, t) => writer.setParameter(t, this.#id, value!),
+        `parameters.${this.#parameter}`,
+      )
       core.options.parameters[this.#parameter] = value!
     }
     this.#tell()

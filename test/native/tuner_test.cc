@@ -135,6 +135,7 @@ ClusterSpec pairs(int p, int d) {
 RunOptions pairPolicy(const Workload& w) {
   RunOptions run = policy(w, "ratio");
   REQUIRE(makePairPlacement("earliest-finish", &run.pairPlacement));
+  run.binding = Binding::kAtCredit;
   return run;
 }
 

@@ -106,7 +106,12 @@ describe('the package as shipped', function () {
       main.files.filter((path) => !allowed.test(path)),
       [],
     )
-    for (const path of ['binding.gyp', 'scripts/native-sources.mjs', 'dist/index.d.ts', 'dist/report/html/client.js'])
+    for (const path of [
+      'binding.gyp',
+      'scripts/native-sources.mjs',
+      'dist/index.d.ts',
+      'dist/report/html/client.js',
+    ])
       assert(main.files.includes(path), path)
     assert(main.size < MOST_BYTES, `${main.size} bytes`)
     assert(addon.size < MOST_BYTES, `${addon.size} bytes`)
@@ -203,7 +208,11 @@ export const wrong = simulate({ cluster: 5 })
       for (const program of [`import('laxity')`, `require('laxity')`]) {
         const { status, stderr } = node(at, '-e', program)
         assert.equal(status, 1)
-        for (const part of [`@laxity/${PLATFORM} is not installed`, 'nothing was compiled here', 'npm rebuild laxity'])
+        for (const part of [
+          `@laxity/${PLATFORM} is not installed`,
+          'nothing was compiled here',
+          'npm rebuild laxity',
+        ])
           assert(stderr.includes(part), stderr)
         assert.match(stderr, /ERR_LAXITY_ADDON/)
       }

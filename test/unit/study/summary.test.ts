@@ -101,7 +101,8 @@ describe('the summary of a study', () => {
     const cell = { cluster: 'c', workload: 'w', rate: 1, policy: 'p', parameters: {}, seeds: 1 }
     const bad = { command: 'study', id: 'i', name: 'n', version: '1', runs: 1, doneRuns: 1, seeds: [1] }
     assert.throws(
-      () => checkResult({ ...bad, options: {}, cells: [{ ...cell, p95Ms: { mean: 'x', ci95: null } }] }, 'f: '),
+      () =>
+        checkResult({ ...bad, options: {}, cells: [{ ...cell, p95Ms: { mean: 'x', ci95: null } }] }, 'f: '),
       (error: Error & { code: string }) =>
         error.code === 'ERR_LAXITY_FIELD' && /f: cells\[0\]\.p95Ms\.mean/.test(error.message),
     )
@@ -131,6 +132,9 @@ describe('the summary of a study', () => {
     await assert.rejects(run('--report', ''), /Expected a file name for `--report`/)
     const rates = Array.from({ length: 10_001 }, (_, i) => 1 + i)
     writeFileSync(study, JSON.stringify({ ...small, rates, seeds: [1] }))
-    await assert.rejects(run('--report', report), /at most 10,000 cells, this grid has 10,001.*ERR_LAXITY_LIMIT/)
+    await assert.rejects(
+      run('--report', report),
+      /at most 10,000 cells, this grid has 10,001.*ERR_LAXITY_LIMIT/,
+    )
   })
 })

@@ -20,7 +20,8 @@ describe('the evidence for the auto-tuner', () => {
         }
       }
     }
-    for (const bad of [-1, 0.5, MOST_REPETITIONS, Number.NaN]) assert.throws(() => seedOf('report', 'phases', bad))
+    for (const bad of [-1, 0.5, MOST_REPETITIONS, Number.NaN])
+      assert.throws(() => seedOf('report', 'phases', bad))
     assert.throws(() => seedOf('test', 'phases', 0))
   })
 
