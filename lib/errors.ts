@@ -29,6 +29,7 @@ export type ErrorCode =
   | 'ERR_LAXITY_REDIS' // a Redis that cannot be reached, or refuses
   | 'ERR_LAXITY_STUDY' // a study that ended with runs set aside
   | 'ERR_LAXITY_INFEASIBLE' // nothing in the range searched meets the demand
+  | 'ERR_LAXITY_ADDON' // the native addon is absent or does not load
   | 'ERR_LAXITY_NATIVE' // a status of the core that names no better code
 
 /**

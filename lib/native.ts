@@ -32,7 +32,7 @@ export interface NativeAddon {
   /** The auto-tuner: fed with the scheduler's log. `cluster`: the latency models known at the start. */
   Tuner: new (
     options: NativeTunerOptions,
-    cluster: Pick<NativeCluster, 'latencies'>,
+    cluster: Pick<NativeCluster, 'latencies'> & { pairs?: PairOptions },
     current: number,
   ) => NativeTuner
   /** What a window that `begin` gave says; for any thread. The numbers go to `arrived`. */

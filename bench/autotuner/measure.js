@@ -1,6 +1,7 @@
 // What the page reports: the tuner in the scenario, each phase replayed, stationary hours, detection delays.
 import { simulate } from '../../dist/index.js'
 import { build, CLUSTER, PHASES, POLICY, starts } from './scenario.js'
+import { seedOf } from './seeds.js'
 
 export const ALPHAS = Array.from({ length: 11 }, (_, i) => i / 10)
 export const DEFAULT_ALPHA = 0.3
@@ -22,11 +23,13 @@ function byPhase({ latencyMs }, phaseOf) {
   return PHASES.map((_, p) => p95(latencyMs.filter((_, w) => phaseOf[w] === p)) / 1000)
 }
 
-/** The whole scenario: tuned, every fixed alpha, and `laxity` untuned. */
-export async function scenario(seed) {
+/** The whole scenario: tuned, every fixed alpha, and `laxity` untuned. `set` of seeds.js, `tuner`: its options. */
+export async function scenario(set, i, tuner = {}, { tunedOnly = false } = {}) {
+  const seed = seedOf(set, 'scenario', i)
   const { trace, phaseOf, script, endMs } = await build(PHASES, seed)
   const own = { ...RUN, trace, script }
-  const tuned = await simulate({ ...own, ...POLICY, alpha: DEFAULT_ALPHA, autoTune: { seed } })
+  const tuned = await simulate({ ...own, ...POLICY, alpha: DEFAULT_ALPHA, autoTune: { ...tuner, seed } })
+  if (tunedOnly) return { inForce: inForce(tuned.tuning.events, endMs) }
   const fixed = []
   for (const alpha of ALPHAS) fixed.push(byPhase(await simulate({ ...own, ...POLICY, alpha }), phaseOf))
   const laxity = byPhase(await simulate({ ...own, policy: 'laxity' }), phaseOf)
@@ -62,13 +65,13 @@ function inForce(events, endMs) {
 }
 
 /** Mean P95 in s of every alpha in each phase alone, over common seeds. */
-export async function replayPhases(seeds, onProgress) {
+export async function replayPhases(set, seeds, onProgress) {
   const costs = []
   for (const [p, phase] of PHASES.entries()) {
     const alone = { ...phase, steps: phase.state ?? [] }
     const sums = ALPHAS.map(() => 0)
-    for (let seed = 1; seed <= seeds; seed += 1) {
-      const { trace, script } = await build([alone], 10_000 + seed * 10 + p)
+    for (let i = 0; i < seeds; i += 1) {
+      const { trace, script } = await build([alone], seedOf(set, 'phases', i), p)
       for (const [a, alpha] of ALPHAS.entries()) {
         const { metrics } = await simulate({ ...RUN, ...POLICY, trace, script, alpha })
         sums[a] += metrics.p95Ms / 1000 / seeds
@@ -81,15 +84,17 @@ export async function replayPhases(seeds, onProgress) {
 }
 
 /** Alarms and switches of stationary hours; the first 500 s of each do not count. */
-export async function stationary(rate, alpha, hours, detectors) {
+export async function stationary(set, rate, alpha, hours, detectors, tuner = {}) {
   const skipMs = 500_000
   const counts = {}
   let switches = 0
   let restarts = 0
-  for (let seed = 1; seed <= hours; seed += 1) {
+  for (let i = 0; i < hours; i += 1) {
+    const seed = seedOf(set, 'stationary', i)
     const phase = { name: 'stationary', seconds: 4100, rate, workload: 'chess:1', steps: [] }
-    const { trace } = await build([phase], 50_000 + seed)
-    const { tuning } = await simulate({ ...RUN, ...POLICY, trace, alpha, autoTune: { seed, detectors } })
+    const { trace } = await build([phase], seed)
+    const autoTune = { ...tuner, seed, detectors }
+    const { tuning } = await simulate({ ...RUN, ...POLICY, trace, alpha, autoTune })
     for (const { atMs, kind, reason } of tuning.events) {
       if (atMs < skipMs || atMs >= skipMs + 3_600_000) continue
       if (kind === 'trigger') counts[reason] = (counts[reason] ?? 0) + 1
@@ -101,14 +106,15 @@ export async function stationary(rate, alpha, hours, detectors) {
 }
 
 /** Seconds from a doubling of every service time to the first alarm of a service detector. */
-export async function doubled(rate, seeds) {
+export async function doubled(set, rate, seeds) {
   const delays = []
   const gpus = ['a100', 'a100', 'a6000', 'l40s', 'a100', 'a100', 'a6000', 'l40s']
   const cluster = { name: 'eight', instances: gpus.map((gpu) => ({ gpu })) }
   const atMs = 600_000
-  for (let seed = 1; seed <= seeds; seed += 1) {
+  for (let i = 0; i < seeds; i += 1) {
+    const seed = seedOf(set, 'doubled', i)
     const phase = { name: 'doubled', seconds: 900, rate, workload: 'chess:1', steps: [] }
-    const { trace } = await build([phase], 70_000 + seed)
+    const { trace } = await build([phase], seed)
     const script = gpus.map((_, instance) => ({ atMs, instance, kind: 'speed', factor: 2 }))
     const autoTune = { seed, replications: 4, calibrationRuns: 2 }
     const { tuning } = await simulate({ ...RUN, cluster, ...POLICY, trace, script, alpha: 0.1, autoTune })

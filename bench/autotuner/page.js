@@ -1,5 +1,6 @@
 // The page docs/auto-tuner.md from what was measured.
 import { readFileSync } from 'node:fs'
+import { MOST_SWITCHES } from './choose.js'
 import { PHASES } from './scenario.js'
 
 const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`
@@ -30,6 +31,24 @@ function replayed({ scenarios, costs, alphas }) {
     }
   })
   return rows
+}
+
+/** How `minGain` was chosen, on seeds that nothing else here has seen (seeds.js). */
+function choosing() {
+  const { runs, seeds, hours, rows, minGain } = JSON.parse(
+    readFileSync(new URL('./chosen.json', import.meta.url), 'utf8'),
+  )
+  return `### How the least gain was chosen
+
+By \`npm run autotuner -- --choose --runs ${runs} --seeds ${seeds} --hours ${hours}\`, on random seeds of their own: no stream of the
+tables on this page was among them (\`bench/autotuner/seeds.js\`). Chosen is the least regret among the values with at most ${MOST_SWITCHES}
+needless switches per stationary hour at every load: ${percent(minGain, 0)}.
+
+${table(
+  ['least gain', 'regret, every α by its share of the phase', 'switches per stationary hour, worst load'],
+  rows.map((row) => [percent(row.minGain, 0), percent(row.regret, 2), row.switches.toFixed(2)]),
+)}
+`
 }
 
 export function page(measured, mean) {
@@ -143,6 +162,7 @@ Written by \`npm run autotuner -- --runs ${runs} --seeds ${seeds} --hours ${hour
 
 The rate of false alarms over 1,000 stationary windows is a test (\`test/native/tuner_test.cc\`).
 
+${choosing()}
 ### Regret, each phase replayed alone
 
 P95 above that of the phase's best α, both as means over ${seeds} common seeds; the tuner's α are those of ${runs} runs of the

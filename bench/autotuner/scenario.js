@@ -1,6 +1,7 @@
 // The scripted scenario: what a cluster may see in one afternoon. Instances 0 and 1 are A100, 2 an A6000, 3 an L40S.
 import { generateWorkload } from '../../dist/index.js'
 import { random } from '../quality/random.js'
+import { streamOf } from './seeds.js'
 
 export const CLUSTER = 'hexgen-hetero-2'
 export const POLICY = { order: 'urgency', placement: 'workload-balanced' }
@@ -51,8 +52,8 @@ function arrivals({ seconds, rate }, seed) {
   return times
 }
 
-/** The phases one after the other, with recorded arrivals, and the script. */
-export async function build(phases, seed) {
+/** The phases one after the other, with recorded arrivals, and the script; the streams of the first are number `first`. */
+export async function build(phases, seed, first = 0) {
   const columns = {
     firstCall: [0],
     parentOffset: [0],
@@ -64,12 +65,15 @@ export async function build(phases, seed) {
   const arrivalMs = []
   const phaseOf = []
   const script = []
-  let first
+  let shape
   let startMs = 0
   for (const [p, phase] of phases.entries()) {
-    const times = arrivals(phase, seed * 100 + p)
-    const table = await generateWorkload(phase.workload, { workflows: times.length, seed: seed * 100 + p })
-    first ??= table
+    const times = arrivals(phase, streamOf(seed, first + p))
+    const table = await generateWorkload(phase.workload, {
+      workflows: times.length,
+      seed: streamOf(seed, first + p),
+    })
+    shape ??= table
     const calls = columns.stage.length
     const edges = columns.parents.length
     for (const call of table.columns.firstCall.subarray(1)) columns.firstCall.push(calls + call)
@@ -84,7 +88,7 @@ export async function build(phases, seed) {
     startMs += phase.seconds * 1000
   }
   const trace = {
-    ...first,
+    ...shape,
     source: 'scenario',
     workflows: arrivalMs.length,
     calls: columns.stage.length,

@@ -270,10 +270,15 @@ export function createProgram(context: Context): Command {
     .option('--workers <n>', 'threads of a local run (default: cores − 1)', numeric)
     .option('--parquet', 'write runs.parquet beside runs.csv')
     .option('--yes', 'run large studies without being asked')
+    .option('--report <file>', REPORT_HELP)
     .option('--json', 'one JSON document on standard output')
     .addHelpText(
       'after',
-      examples(['study study.yaml', 'study study.yaml --parquet --redis redis://:password@queue:6379']),
+      examples([
+        'study study.yaml',
+        'study study.yaml --report report.html',
+        'study study.yaml --parquet --redis redis://:password@queue:6379',
+      ]),
     )
     .action(async (study: string, flags: StudyFlags) => {
       const { studyCommand } = await import('./study.ts')

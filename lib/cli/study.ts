@@ -4,8 +4,10 @@ import { readPositioned } from '../study/positions.ts'
 import { checkUrl } from '../study/redis.ts'
 import { folderOf, resolveStudy } from '../study/resolve.ts'
 import { runStudy, type StudyResult } from '../study/run.ts'
-import { describeRun, type Study } from '../study/study.ts'
+import { cellCount, describeRun, type Study } from '../study/study.ts'
+import { MOST_CELLS } from '../study/summary.ts'
 import type { Context } from './context.ts'
+import { checkReportFlag, saveReport } from './report.ts'
 import { studyReporter } from './study-progress.ts'
 import { openTrace } from './trace.ts'
 
@@ -16,6 +18,7 @@ export interface StudyFlags {
   parquet?: boolean
   yes?: boolean
   json?: boolean
+  report?: string
 }
 
 /** Larger studies are asked about. */
@@ -26,6 +29,7 @@ const MOST_WORKERS = 256
 export async function studyCommand(file: string, flags: StudyFlags, context: Context): Promise<void> {
   const out = flags.out ?? `${file.replace(/\.(ya?ml|json)$/i, '')}.results`
   checkFlags(flags, out, file)
+  checkReportFlag(flags.report)
   const source = await readPositioned(file, 'a study')
   const study = await resolveStudy(source, {
     folder: folderOf(file),
@@ -33,6 +37,11 @@ export async function studyCommand(file: string, flags: StudyFlags, context: Con
     signal: context.signal,
     onSize: (runs, text) => confirmSize(runs, text, flags.yes === true),
   })
+  const isSmall = cellCount(study) <= MOST_CELLS
+  if (flags.report !== undefined && !isSmall) {
+    const message = `A report shows at most ${MOST_CELLS.toLocaleString('en')} cells, this grid has ${cellCount(study).toLocaleString('en')}`
+    throw new LaxityError('ERR_LAXITY_LIMIT', message, 'report')
+  }
   const reporter = studyReporter()
   let result: StudyResult
   try {
@@ -41,6 +50,7 @@ export async function studyCommand(file: string, flags: StudyFlags, context: Con
       redis: flags.redis,
       workers: flags.workers as number | undefined,
       parquet: flags.parquet,
+      summary: isSmall && (flags.json === true || flags.report !== undefined),
       signal: context.signal,
       onProgress: reporter.update,
       onNotice: reporter.notice,
@@ -52,7 +62,13 @@ export async function studyCommand(file: string, flags: StudyFlags, context: Con
     throw error
   }
   reporter.stop()
-  await context.print(flags.json ? studyJson(study, result) : studyText(study, result))
+  const written =
+    flags.report === undefined || result.doneRuns === 0
+      ? ''
+      : await saveReport(flags.report, [studyDocument(study, result)], context.signal)
+  await context.print(
+    flags.json ? `${JSON.stringify(studyDocument(study, result))}\n` : studyText(study, result) + written,
+  )
   if (result.aside.length === 0) return
   const runs = result.aside.reduce((sum, { from, to }) => sum + to - from, 0)
   const message = `${runs} of ${result.runs} runs failed and were set aside; the same command tries them again`
@@ -90,10 +106,11 @@ export async function confirmSize(runs: number, text: string, yes: boolean): Pro
   if (!/^y(es)?$/i.test(answer.trim())) throw new LaxityError('ERR_LAXITY_LIMIT', `${text}: not run`)
 }
 
-/** The document of `study --json`. */
-export function studyJson(study: Study, result: StudyResult): string {
+/** The document of `study --json`; in JSON numbers that are not finite become null. */
+export function studyDocument(study: Study, result: StudyResult): object {
   const aside = result.aside.map((one) => ({ ...one, first: describeRun(study, one.from) }))
-  return `${JSON.stringify({ command: 'study', ...result, aside })}\n`
+  const { version, seeds, options } = study
+  return { command: 'study', version, ...result, aside, seeds, options }
 }
 
 export function studyText(study: Study, result: StudyResult): string {

@@ -24,11 +24,16 @@ interface Line {
  * Replays a live log into a scheduler that has just been made with the same options. Whatever follows the last whole
  * decision is cut off the file: nobody was told of it.
  *
+ * @param onRecords gets the records of each instant after it was applied
  * @returns the leases that are open; undefined where the process died before its first instant was on disk: then the file is
  * gone, and nobody was told anything
  * @throws LaxityError ERR_LAXITY_LOG where the log is not of this scheduler, or cannot be replayed
  */
-export async function restoreInto(core: Core, path: string): Promise<CallRecord[] | undefined> {
+export async function restoreInto(
+  core: Core,
+  path: string,
+  onRecords?: (records: Uint8Array) => void,
+): Promise<CallRecord[] | undefined> {
   const { header, groups, end } = await readGroups(path)
   if (header !== undefined) checkHeader(core, header, path)
   if (header === undefined || groups.length === 0) {
@@ -42,8 +47,7 @@ export async function restoreInto(core: Core, path: string): Promise<CallRecord[
     if (first) {
       // The instances, which the constructor has just added.
       const made = core.native.takeLog()
-      const logged = new Uint8Array(group.length * RECORD_BYTES)
-      for (const [i, line] of group.entries()) encode(logged, i, line, path)
+      const logged = recordsOf(group, path)
       if (Buffer.compare(made, logged) !== 0)
         throw new LaxityError(
           'ERR_LAXITY_LOG',
@@ -51,9 +55,10 @@ export async function restoreInto(core: Core, path: string): Promise<CallRecord[
           `${path}:2`,
         )
       first = false
-      continue
+    } else {
+      apply(core, group, path)
     }
-    apply(core, group, path)
+    onRecords?.(recordsOf(group, path))
   }
   core.native.takeLog()
   core.continueAt(Math.max(lastNs, Math.round((Date.now() - header.live.wallMs) * 1e6)))
@@ -129,6 +134,12 @@ function differs(path: string, line: Line): never {
     'The scheduler decides otherwise than the log',
     `${path}:${line.number}`,
   )
+}
+
+function recordsOf(group: readonly Line[], path: string): Uint8Array {
+  const records = new Uint8Array(group.length * RECORD_BYTES)
+  for (const [i, line] of group.entries()) encode(records, i, line, path)
+  return records
 }
 
 function encode(into: Uint8Array, index: number, line: Line, path: string): void {

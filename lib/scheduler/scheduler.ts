@@ -3,7 +3,8 @@ import { type NativeRun, native } from '../native.ts'
 import { Problems } from '../report/problems.ts'
 import { serving } from '../simulator/background.ts'
 import type { TuningEvent } from '../tuning/auto-events.ts'
-import { attachTuner } from '../tuning/auto-live.ts'
+import { TunerHistory } from '../tuning/auto-history.ts'
+import { LiveTuner } from '../tuning/auto-live.ts'
 import type { CallRecord } from './call.ts'
 import { Core } from './core.ts'
 import type { LiveInstance } from './instances.ts'
@@ -53,17 +54,20 @@ export class Scheduler {
   readonly #usage = new Map<string, { zeroSince: number; warned: boolean }>()
   readonly #detached = new Set<CallRecord>()
   readonly #served: () => void
+  readonly #tuner: LiveTuner | undefined
+  #history: TunerHistory | undefined
   #closed: Promise<{ drained: boolean; cancelled: number }> | undefined
 
   /** @throws LaxityError ERR_LAXITY_OPTION, _FIELD, _EMPTY, _DUPLICATE, _LIMIT (every problem at once); _FILE for the log. */
   constructor(options: SchedulerOptions) {
     this.#core = new Core(options)
     const { log, durable, autoTune } = this.#core.options
-    if (autoTune !== undefined) attachTuner(this.#core, autoTune)
+    if (autoTune !== undefined) this.#tuner = new LiveTuner(this.#core, autoTune)
     // `restore` continues a log that is there.
-    if (log !== undefined && !restoring.has(options)) this.#record(log, durable)
-    else if (this.#core.onLog !== undefined && log === undefined) this.#core.publishLog()
     this.#served = serving()
+    if (restoring.has(options)) return
+    if (log !== undefined) this.#record(log, durable)
+    else if (this.#tuner !== undefined) this.#listen(undefined)
   }
 
   /**
@@ -81,13 +85,17 @@ export class Scheduler {
     const { log, durable, parameters } = core.options
     if (log === undefined || (parameters.leaseTtlMs ?? 0) === 0)
       throw new LaxityError('ERR_LAXITY_OPTION', 'Expected a `log`, and a `leaseTtlMs` above 0', 'options')
-    const leases = await restoreInto(core, log)
+    const tuner = scheduler.#tuner
+    const warn = (error: LaxityError) => core.emit('warning', error)
+    const history = tuner && (await TunerHistory.read(log, warn))
+    const leases = await restoreInto(core, log, history && ((records) => tuner!.replay(records, history)))
     if (leases === undefined) {
       scheduler.#record(log, durable)
       return scheduler
     }
-    core.journal = new Journal(log, undefined, durable, (error) => core.emit('warning', error))
-    core.publishLog()
+    history?.settle()
+    core.journal = new Journal(log, undefined, durable, warn)
+    scheduler.#listen(history)
     for (const call of leases) scheduler.#detached.add(call)
     return scheduler
   }
@@ -129,8 +137,15 @@ export class Scheduler {
   /** From now on everything is logged; what happened so far (the instances) goes first. */
   #record(path: string, durable: boolean): void {
     const core = this.#core
-    core.journal = new Journal(path, liveHeader(core), durable, (error) => core.emit('warning', error))
-    core.publishLog()
+    const warn = (error: LaxityError) => core.emit('warning', error)
+    core.journal = new Journal(path, liveHeader(core), durable, warn)
+    this.#listen(this.#tuner && TunerHistory.start(path, warn))
+  }
+
+  #listen(history: TunerHistory | undefined): void {
+    this.#history = history
+    this.#tuner?.listen(history)
+    this.#core.publishLog()
   }
 
   /** A workflow: opened, or the one that is open under this id. */
@@ -425,6 +440,7 @@ export class Scheduler {
     core.stop()
     await core.journal?.close()
     this.#served()
+    await this.#history?.close()
     return { drained: cancelled === 0, cancelled }
   }
 

@@ -7,6 +7,7 @@ import { writeOutputs } from './output.ts'
 import { Planner } from './plan.ts'
 import { type ChunkResult, MemoryStore, type SetAside, type Store } from './store.ts'
 import { runCount, type Study } from './study.ts'
+import { type CellSummary, summarise } from './summary.ts'
 
 export interface StudyProgress {
   doneRuns: number
@@ -25,6 +26,8 @@ export interface RunStudyOptions {
   /** With it, workers on a Redis run the chunks. */
   redis?: unknown
   parquet?: boolean | undefined
+  /** Summarise the cells over their seeds. */
+  summary?: boolean | undefined
   signal?: AbortSignal | undefined
   onProgress?: ((progress: StudyProgress) => void) | undefined
   /** Things to know while it runs, one line each. */
@@ -42,6 +45,8 @@ export interface StudyResult {
   files: string[]
   /** Lines of the journal that were damaged, and whose runs ran again. */
   damaged: number
+  /** With `summary`. */
+  cells?: CellSummary[]
   timing: {
     wallMs: number
     /** Thread CPU time of this session's runs. */
@@ -89,6 +94,7 @@ export async function runStudy(study: Study, options: RunStudyOptions): Promise<
       aside: driven.aside,
       files,
       damaged: journal.damaged,
+      ...(options.summary && { cells: await summarise(native, study, threads.layout, journal) }),
       timing: { wallMs: performance.now() - started, cpuMs: driven.cpuMs, chunks: driven.chunks, workers },
     }
   } finally {
@@ -145,7 +151,7 @@ async function open(
 /** Runs a study in memory and gives its chunks in grid order; for questions that studies answer. */
 export async function runInMemory(
   study: Study,
-  options: Omit<RunStudyOptions, 'out' | 'parquet'>,
+  options: Omit<RunStudyOptions, 'out' | 'parquet' | 'summary'>,
 ): Promise<{ chunks: ChunkResult[]; layout: Threads['layout']; driven: Driven }> {
   const threads = new Threads(await loadNative(), study)
   const store = new MemoryStore()

@@ -303,7 +303,8 @@ bool readError(Napi::Object from, PredictionError* out) {
   return ok(checkError(*out)) || fail(from.Env(), "`error` out of range");
 }
 
-/// `pairs`, which a run on a prefill-decode cluster has.
+}  // namespace
+
 bool readPairs(Napi::Value value, PairOptions* out) {
   if (!value.IsObject()) return fail(value.Env(), "Expected an object for `pairs`");
   static constexpr const char* kReserves[] = {"early", "late"};
@@ -334,8 +335,6 @@ bool readPairs(Napi::Value value, PairOptions* out) {
   out->lateDecode = pairs.Get("lateDecode").ToBoolean();
   return true;
 }
-
-}  // namespace
 
 bool readPolicy(Napi::Object from, RunOptions* out, PlacementFunction* function) {
   static constexpr const char* kBindings[] = {"at-reveal", "at-credit"};

@@ -34,6 +34,8 @@ bool readInstances(Napi::Object from, std::vector<InstanceSpec>* out);
 /// `prefixCache` of each of the `instances`; stays empty where none has one.
 bool readPrefixCaches(Napi::Object from, std::vector<std::vector<CacheTier>>* out);
 
+/// `pairs`, which a run on a prefill-decode cluster has.
+bool readPairs(Napi::Value value, PairOptions* out);
 /// order, placement, binding, feedback, lookahead, knowledge, parameters, tieSeed, compat; optional
 /// placementSeed, migrate, error, pairs. With `pairs` (prefill-decode clusters) `placement` names a pair
 /// placement. A placement that is a function is bound to `function`, which must outlive the run.

@@ -295,13 +295,14 @@ Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* lo
   if (const Napi::Value tune = info[0].As<Napi::Object>().Get("autoTune"); tune.IsObject()) {
     TunerOptions tuning;
     if (!readTuner(tune.As<Napi::Object>(), &tuning)) return env.Undefined();
-    if (!cluster_.prefixCaches.empty() || function.bound()) {
-      fail(env, "`autoTune` knows neither prefix caches nor placement functions");
+    if (function.bound()) {
+      fail(env, "`autoTune` cannot replay a placement function");
       return env.Undefined();
     }
-    for (const InstanceSpec& spec : cluster_.instances) {
-      if (spec.role == Role::kUnified) continue;
-      fail(env, "`autoTune` needs a unified cluster");
+    if (!cluster_.prefixCaches.empty() && options.knowledge >= Knowledge::kDeclared) {
+      fail(env,
+           "`autoTune` with prefix caches needs `knowledge` online or template: calls that are declared "
+           "at once are revealed before anything of theirs is cached");
       return env.Undefined();
     }
     tuner = std::make_unique<RunTuner>(tuning, cluster_, options);

@@ -130,6 +130,18 @@ void addLatencies(const std::vector<Service::GivenLatency>& given, SweepInput* i
   }
 }
 
+/// Of a live engine's prefix cache only hits are known. Where calls were told of any, every instance has one
+/// as large as its KV memory.
+void assumeCaches(const SweepInput& input, ClusterSpec* cluster) {
+  bool any = false;
+  for (const WindowWorkflow& w : input.bodies) {
+    for (const WindowCall& c : w.calls) any |= c.cachedTokens > 0;
+  }
+  if (!any) return;
+  for (const InstanceSpec& spec : cluster->instances)
+    cluster->prefixCaches.push_back({CacheTier{spec.kvTokens, 0}});
+}
+
 bool bytesOf(const Napi::CallbackInfo& info, std::size_t i, const unsigned char** data, std::size_t* length) {
   napi_typedarray_type type;
   void* at = nullptr;
@@ -288,7 +300,12 @@ TunerWrap::TunerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<TunerWra
   if (!readTuner(info[0].As<Napi::Object>(), &options) ||
       !readLatencies(info[1].As<Napi::Object>(), &latencies))
     return;
-  tuner_ = std::make_unique<Tuner>(options, std::move(latencies), info[2].As<Napi::Number>().DoubleValue());
+  PairOptions pairs;
+  if (const Napi::Value given = info[1].As<Napi::Object>().Get("pairs");
+      !given.IsUndefined() && !readPairs(given, &pairs))
+    return;
+  tuner_ =
+      std::make_unique<Tuner>(options, std::move(latencies), info[2].As<Napi::Number>().DoubleValue(), pairs);
 }
 
 Napi::Value TunerWrap::feed(const Napi::CallbackInfo& info) {
@@ -389,6 +406,7 @@ Napi::Value sweepWindowOf(const Napi::CallbackInfo& info) {
       return env.Undefined();
     }
   }
+  assumeCaches(input, &cluster);
   const SweepResult result = sweepWindow(input, cluster, run, options);
   Napi::Float64Array numbers = Napi::Float64Array::New(env, kResultNumbers);
   numbersOf(result, numbers.Data());

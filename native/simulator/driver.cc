@@ -127,7 +127,6 @@ Status Driver::start() {
     }
   }
   outside_ = !options_.script.empty() || options_.observer != nullptr;
-  if (paired_ && outside_) return Status::kUnsupported;
   if (const Status script = checkScript(); !ok(script)) return script;
   retime_.assign(options_.script.empty() ? 0 : engines_.size(), nullptr);
   nextArrival_ = arrivals_.next();

@@ -34,6 +34,7 @@ Status Driver::pairInstant(Nanos t) {
   takeDue(t);
   pairEvents(t);
   worldEvents(t);
+  if (outside_) observerActs(t);
   if (planAt_ <= t) planArrives(t);
   pairDecide(t);
   while ((!ended_.empty() || pairUnasked(t)) && ok(status_)) {
@@ -42,6 +43,7 @@ Status Driver::pairInstant(Nanos t) {
   }
   pairSettle(t);
   if (options_.feedback == Feedback::kBoundary && !scheduler_.touched().empty()) pairWakeTouched(t);
+  if (outside_) showInstant(t);
   if (options_.laws) lawsHold();
   return status_;
 }

@@ -8,7 +8,7 @@ RunTuner::RunTuner(const TunerOptions& options, const ClusterSpec& cluster, cons
     : cluster_(cluster),
       base_(base),
       tuner_(options, schedulerConfig(cluster, base).latencies,
-             base.parameters[static_cast<Parameter>(options.parameter)]) {}
+             base.parameters[static_cast<Parameter>(options.parameter)], base.pairs) {}
 
 void RunTuner::instant(Nanos t, std::span<const EventRecord> records) {
   for (const EventRecord& record : records) tuner_.observe(record);

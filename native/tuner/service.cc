@@ -58,17 +58,24 @@ bool Service::observe(const EventRecord& record, ServiceSample* sample) {
       calls_[e.call.slot] = Seen{};
       calls_[e.call.slot].generation = e.call.generation;
       calls_[e.call.slot].promptTokens = e.promptTokens;
+      std::copy(std::begin(e.cached), std::end(e.cached), calls_[e.call.slot].cached);
       break;
     }
     case EventKind::kDecision: {
       const Decision& d = record.decision;
       Seen* c = find(d.call);
       if (c == nullptr) break;
+      if (d.kind == DecisionKind::kAdmitDecode) {
+        c->decode = d.decodeInstance;
+        break;
+      }
       if (c->instance != kNoSlot) leave(d.call.slot, t);  // lost, or granted again
       if (d.kind != DecisionKind::kLease || d.instance >= instances_.size()) break;
       c->disturbed |= d.epoch > 0;
       c->epoch = d.epoch;
       c->instance = d.instance;
+      c->decode = d.decodeInstance;
+      c->joined = false;
       c->leasedAt = t;
       c->firstTokenAt = -1;
       Meter& m = instances_[d.instance];
@@ -77,20 +84,19 @@ bool Service::observe(const EventRecord& record, ServiceSample* sample) {
       ++m.unprefilled;
       break;
     }
-    case EventKind::kFirstToken: {
+    case EventKind::kFirstToken:
+      return firstToken(record.call.attempt, t, sample);
+    case EventKind::kTransferDone: {
       Seen* c = find(record.call.attempt.call);
-      if (c == nullptr || c->instance == kNoSlot || c->firstTokenAt >= 0 ||
-          c->epoch != record.call.attempt.epoch)
+      if (!followsDecode_ || c == nullptr || c->instance != kNoSlot || c->firstTokenAt < 0 ||
+          c->epoch != record.call.attempt.epoch || c->decode >= instances_.size())
         break;
-      Meter& m = instances_[c->instance];
+      c->instance = c->decode;
+      Meter& m = instances_[c->decode];
       advance(m, t);
-      --m.unprefilled;
-      ++m.running;
-      c->prefillFrom = std::max(c->leasedAt, m.lastFirstToken);
-      c->firstTokenAt = m.lastFirstToken = t;
-      c->expectedAtFirst = m.expected;
-      m.contextAtFirst += c->promptTokens + 1;
-      m.expectedAtFirst += m.expected;
+      m.leases.push_back(record.call.attempt.call.slot);
+      c->firstTokenAt = t;
+      join(*c);
       break;
     }
     case EventKind::kEvicted:
@@ -126,12 +132,62 @@ bool Service::observe(const EventRecord& record, ServiceSample* sample) {
   return false;
 }
 
+bool Service::firstToken(const CallAttempt& attempt, Nanos t, ServiceSample* sample) {
+  Seen* c = find(attempt.call);
+  if (c == nullptr || c->instance == kNoSlot || c->firstTokenAt >= 0 || c->epoch != attempt.epoch)
+    return false;
+  const std::uint32_t at = c->instance;
+  Meter& m = instances_[at];
+  advance(m, t);
+  c->prefillFrom = std::max(c->leasedAt, m.lastFirstToken);
+  if (m.spec.role == Role::kUnified) {
+    --m.unprefilled;
+    c->firstTokenAt = m.lastFirstToken = t;
+    join(*c);
+    return false;
+  }
+  const bool disturbed = c->disturbed;
+  leave(attempt.call.slot, t);
+  c->disturbed = disturbed;
+  c->firstTokenAt = m.lastFirstToken = t;
+  if (disturbed || m.spec.chunkTokens > 0 || t <= c->prefillFrom) return false;
+  return observed(at, toSeconds(t - c->prefillFrom), toSeconds(prefillOf(*c, at)), c->leasedAt, sample);
+}
+
+void Service::join(Seen& c) {
+  Meter& m = instances_[c.instance];
+  ++m.running;
+  c.joined = true;
+  c.expectedAtFirst = m.expected;
+  m.contextAtFirst += c.promptTokens + 1;
+  m.expectedAtFirst += m.expected;
+}
+
+Nanos Service::prefillOf(const Seen& c, std::uint32_t m) const {
+  std::uint32_t cached = 0;
+  for (const CachedPrefix& held : c.cached) {
+    if (held.instance == m && held.tokens < c.promptTokens) cached = held.tokens;
+  }
+  return latencies_[instances_[m].spec.latency].prefill(c.promptTokens - cached, cached);
+}
+
+bool Service::observed(std::uint32_t at, double actual, double predicted, Nanos leasedAt,
+                       ServiceSample* sample) {
+  if (!(predicted > 0)) return false;
+  Meter& m = instances_[at];
+  const double x = std::clamp(detLog(actual / predicted), -kMostLog, kMostLog);
+  if (m.samples < kMemory) ++m.samples;
+  m.logFactor += (x - m.logFactor) / m.samples;
+  *sample = {at, x, leasedAt};
+  return true;
+}
+
 void Service::leave(std::uint32_t slot, Nanos t) {
   Seen& c = calls_[slot];
   Meter& m = instances_[c.instance];
   advance(m, t);
   m.leases.erase(std::find(m.leases.begin(), m.leases.end(), slot));
-  if (c.firstTokenAt >= 0) {
+  if (c.joined) {
     --m.running;
     m.contextAtFirst -= c.promptTokens + 1;
     m.expectedAtFirst -= c.expectedAtFirst;
@@ -139,6 +195,7 @@ void Service::leave(std::uint32_t slot, Nanos t) {
     --m.unprefilled;
   }
   c.instance = kNoSlot;
+  c.joined = false;
   c.disturbed = true;
 }
 
@@ -157,30 +214,37 @@ bool Service::finished(const Finished& e, Nanos t, ServiceSample* sample) {
   double actual = toSeconds(decode);
   double predicted = actual * static_cast<double>(e.outputTokens - 1) * static_cast<double>(kOne) /
                      static_cast<double>(grown);
-  if (m.spec.mode == EngineMode::kPrefillFirst && call.firstTokenAt > call.prefillFrom) {
+  if (m.spec.role == Role::kUnified && m.spec.mode == EngineMode::kPrefillFirst &&
+      call.firstTokenAt > call.prefillFrom) {
     actual += toSeconds(call.firstTokenAt - call.prefillFrom);
-    predicted += toSeconds(latencies_[m.spec.latency].prefill(call.promptTokens, 0));
+    predicted += toSeconds(prefillOf(call, at));
   }
-  const double x = std::clamp(detLog(actual / predicted), -kMostLog, kMostLog);
-  if (m.samples < kMemory) ++m.samples;
-  m.logFactor += (x - m.logFactor) / m.samples;
-  *sample = {at, x, call.leasedAt};
-  return true;
+  return observed(at, actual, predicted, call.leasedAt, sample);
 }
 
 double Service::factor(std::uint32_t m) const { return detExp(instances_[m].logFactor); }
 
 Nanos Service::alone(std::uint16_t model, std::uint32_t promptTokens, std::uint32_t outputTokens) const {
-  __int128_t sum = 0;
-  std::int64_t count = 0;
+  __int128_t sum[2] = {0, 0};  // of prefills, of decodes
+  std::int64_t count[2] = {0, 0};
+  bool paired = false;
   for (const Meter& m : instances_) {
     if (m.condition != Condition::kUp || m.spec.model != model || m.spec.latency >= latencies_.size())
       continue;
     const LatencyModel& latency = latencies_[m.spec.latency];
-    sum += latency.prefill(promptTokens, 0) + latency.decodeAlone(promptTokens + 1, outputTokens - 1);
-    ++count;
+    paired |= m.spec.role != Role::kUnified;
+    if (m.spec.role != Role::kDecode) {
+      sum[0] += latency.prefill(promptTokens, 0);
+      ++count[0];
+    }
+    if (m.spec.role != Role::kPrefill) {
+      sum[1] += latency.decodeAlone(promptTokens + 1, outputTokens - 1);
+      ++count[1];
+    }
   }
-  return count == 0 ? 0 : static_cast<Nanos>(sum / count);
+  if (count[0] == 0 || count[1] == 0) return 0;
+  if (!paired) return static_cast<Nanos>((sum[0] + sum[1]) / count[0]);
+  return static_cast<Nanos>(sum[0] / count[0] + sum[1] / count[1]);
 }
 
 }  // namespace laxity

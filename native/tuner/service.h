@@ -6,7 +6,11 @@
 // A call that emitted n tokens after its first while the counter grew by E was slower than predicted by E /
 // n, whatever the load was. Its prefill (prefill-first only) counts from its lease, or from the first token
 // before it there. Observation: ln(actual / predicted) of the call's whole service; calls that were evicted,
-// failed or lost, whose first token was not seen, or with less than kLeastTokens are none.
+// failed or lost, whose first token was not seen, or with less than kLeastTokens are none. What the reveal
+// said of a cached prefix on the instance is not prefilled.
+//
+// Prefill-decode: p's observation is the prefill, where p runs one at a time; d's is the decode from the end
+// of the transfer on, where a call joins then (`followsDecode`).
 //
 // The factor of an instance is the exponential mean (weight 1/16) of those: what its engine's times are
 // multiples of, as a sweep has to know.
@@ -32,7 +36,8 @@ class Service {
  public:
   static constexpr std::uint32_t kLeastTokens = 4;
 
-  explicit Service(std::vector<LatencyModel> latencies) : latencies_(std::move(latencies)) {}
+  explicit Service(std::vector<LatencyModel> latencies, bool followsDecode = true)
+      : latencies_(std::move(latencies)), followsDecode_(followsDecode) {}
 
   /// True where a call ended that says something.
   bool observe(const EventRecord& record, ServiceSample* sample);
@@ -56,12 +61,15 @@ class Service {
   struct Seen {
     std::uint32_t generation = 0;
     std::uint32_t epoch = 0;
-    std::uint32_t instance = kNoSlot;  ///< leased there
+    std::uint32_t instance = kNoSlot;  ///< leased there; prefill-decode: p, none between p and d, d
+    std::uint32_t decode = kNoSlot;    ///< prefill-decode: d
     std::uint32_t promptTokens = 0;
+    CachedPrefix cached[2];
     Nanos leasedAt = 0;
     Nanos prefillFrom = 0;
     Nanos firstTokenAt = -1;
     std::int64_t expectedAtFirst = 0;
+    bool joined = false;  ///< counted in `running`
     bool disturbed = false;
   };
   struct Meter {
@@ -81,13 +89,18 @@ class Service {
 
   void advance(Meter& m, Nanos t) const;
   void leave(std::uint32_t slot, Nanos t);
+  bool firstToken(const CallAttempt& attempt, Nanos t, ServiceSample* sample);
+  void join(Seen& call);
   bool finished(const Finished& e, Nanos t, ServiceSample* sample);
+  bool observed(std::uint32_t m, double actual, double predicted, Nanos leasedAt, ServiceSample* sample);
+  Nanos prefillOf(const Seen& call, std::uint32_t m) const;
   Seen* find(const Ref& call) {
     if (call.slot >= calls_.size() || calls_[call.slot].generation != call.generation) return nullptr;
     return &calls_[call.slot];
   }
 
   std::vector<LatencyModel> latencies_;
+  bool followsDecode_;
   std::vector<GivenLatency> given_;
   std::vector<Meter> instances_;
   std::vector<Seen> calls_;

@@ -29,6 +29,7 @@ struct Stream {
   std::vector<std::uint16_t> stage;
   std::vector<std::uint16_t> model;
   std::vector<std::uint32_t> prompt;
+  std::vector<std::uint32_t> cached;
   std::vector<std::uint32_t> output;
   std::vector<std::uint32_t> predicted;
   std::vector<double> gapMs;
@@ -51,6 +52,7 @@ void Stream::add(const WindowWorkflow& w, std::uint32_t from, Nanos t, Nanos all
     stage.push_back(c.stage);
     model.push_back(c.model);
     prompt.push_back(c.promptTokens);
+    cached.push_back(c.cachedTokens);
     output.push_back(std::max(1u, c.outputTokens));
     predicted.push_back(std::max(1u, c.predictedTokens));
     gapMs.push_back(toMs(c.gap));
@@ -101,6 +103,8 @@ Status Stream::build(const SweepInput& input, Nanos length, bool backlog, Random
   c.stage = stage.data();
   c.model = model.data();
   c.promptTokens = prompt.data();
+  const bool shares = std::any_of(cached.begin(), cached.end(), [](std::uint32_t n) { return n > 0; });
+  if (shares) c.cachedTokens = cached.data();
   c.outputTokens = output.data();
   c.predictedTokens = predicted.data();
   c.toolGapMs = gapMs.data();
@@ -109,8 +113,35 @@ Status Stream::build(const SweepInput& input, Nanos length, bool backlog, Random
   return trace.bind(c);
 }
 
+bool isScriptable(const ClusterSpec& cluster) {
+  return cluster.prefixCaches.empty() &&
+         std::all_of(cluster.instances.begin(), cluster.instances.end(),
+                     [](const InstanceSpec& spec) { return spec.role == Role::kUnified; });
+}
+
+bool isOff(double factor) { return factor > 1.1 || factor < 1 / 1.1; }
+
+/// Where no script can: the cluster as it is now.
+ClusterSpec presentCluster(const SweepInput& input, const ClusterSpec& cluster) {
+  if (isScriptable(cluster)) return cluster;
+  ClusterSpec present = cluster;
+  present.instances.clear();
+  present.prefixCaches.clear();
+  for (std::uint32_t m = 0; m < cluster.instances.size(); ++m) {
+    if (m < input.up.size() && !input.up[m]) continue;
+    InstanceSpec spec = cluster.instances[m];
+    if (m < input.factor.size() && isOff(input.factor[m])) {
+      present.latencies.push_back(cluster.latencies[spec.latency].skewed(input.factor[m], 1));
+      spec.latency = static_cast<std::uint16_t>(present.latencies.size() - 1);
+    }
+    present.instances.push_back(spec);
+    if (!cluster.prefixCaches.empty()) present.prefixCaches.push_back(cluster.prefixCaches[m]);
+  }
+  return present;
+}
+
 /// The run of a stream, but for the value of the parameter: conditions and speeds of now, from t = 0 on.
-RunOptions replayOptions(const SweepInput& input, const RunOptions& base) {
+RunOptions replayOptions(const SweepInput& input, const ClusterSpec& cluster, const RunOptions& base) {
   RunOptions run = base;
   run.observer = nullptr;
   run.script.clear();
@@ -121,9 +152,9 @@ RunOptions replayOptions(const SweepInput& input, const RunOptions& base) {
   run.sloBase = SloBase::kExclusive;
   run.arrivals = Arrivals::Options{};
   run.arrivals.process = ArrivalProcess::kTrace;
-  for (std::uint32_t m = 0; m < input.up.size(); ++m) {
+  for (std::uint32_t m = 0; m < input.up.size() && isScriptable(cluster); ++m) {
     const double factor = input.factor[m];
-    if (factor > 1.1 || factor < 1 / 1.1) {
+    if (isOff(factor)) {
       run.script.push_back({0, m, ScriptStep::Kind::kSpeed, std::clamp(factor, 0.01, 100.0)});
     }
     if (!input.up[m]) run.script.push_back({0, m, ScriptStep::Kind::kDown, 1});
@@ -144,8 +175,8 @@ class Sweep {
   Sweep(const SweepInput& input, const ClusterSpec& cluster, const RunOptions& base,
         const TunerOptions& options, Workspace* workspace)
       : input_(input),
-        cluster_(cluster),
-        run_(replayOptions(input, base)),
+        cluster_(presentCluster(input, cluster)),
+        run_(replayOptions(input, cluster, base)),
         options_(options),
         workspace_(workspace),
         values_(options.values) {
@@ -324,7 +355,7 @@ class Sweep {
   }
 
   const SweepInput& input_;
-  const ClusterSpec& cluster_;
+  const ClusterSpec cluster_;
   RunOptions run_;
   const TunerOptions& options_;
   Workspace* workspace_;

@@ -17,6 +17,12 @@
 // significance, and (d) it is better in at least the share `agreement` of them: each is another guess of rate
 // and mix, so (d) says that the answer does not hang on what the window happened to hold.
 //
+// The cluster is as it is now: instances that are not up are down from the beginning, and those that were
+// seen to be faster or slower than predicted run at that speed, unknown to the scheduler. Prefill-decode
+// clusters and prefix caches have no such script: there lost instances are left out and the scheduler knows
+// the speeds. A call's shared prefix is the most that its reveal was told of, so of one revealed before its
+// parents ended nothing; caches begin empty.
+//
 // Thresholds of the ratio detector hold for the value that is in force afterwards: `calibrationRuns`
 // stationary streams of an hour are simulated under it, and the threshold is the order statistic of the
 // largest statistic per run that a run exceeds with probability 1 - exp(-falseAlarmsPerHour * hours), rounded

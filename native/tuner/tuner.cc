@@ -12,11 +12,21 @@ double logRatio(double latency, double base) {
   return detLog(std::max(latency, 1e-9) / std::max(base, 1e-9));
 }
 
-Tuner::Tuner(TunerOptions options, std::vector<LatencyModel> latencies, double current)
+namespace {
+
+/// Whether the log says where a call decodes and that it joins there when its KV has come.
+bool followsDecode(const PairOptions& o) {
+  return o.staging == Staging::kNone && !(o.lateDecode && o.admission == DecodeAdmission::kEngine);
+}
+
+}  // namespace
+
+Tuner::Tuner(TunerOptions options, std::vector<LatencyModel> latencies, double current,
+             const PairOptions& pairs)
     : options_(std::move(options)),
       current_(current),
       window_(kMemory * options_.window),
-      service_(std::move(latencies)) {}
+      service_(std::move(latencies), followsDecode(pairs)) {}
 
 void Tuner::observe(const EventRecord& record) {
   const Nanos t = record.header.t;

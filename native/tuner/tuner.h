@@ -28,6 +28,7 @@
 #include <deque>
 #include <vector>
 
+#include "cluster/pair_options.h"
 #include "tuner/page_hinkley.h"
 #include "tuner/service.h"
 #include "tuner/sweep.h"
@@ -74,7 +75,9 @@ struct TunerEvent {
 
 class Tuner {
  public:
-  Tuner(TunerOptions options, std::vector<LatencyModel> latencies, double current);
+  /// `pairs`: of prefill-decode clusters.
+  Tuner(TunerOptions options, std::vector<LatencyModel> latencies, double current,
+        const PairOptions& pairs = PairOptions{});
 
   void observe(const EventRecord& record);
   /// When `due` may turn true without an event.

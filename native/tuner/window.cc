@@ -95,6 +95,10 @@ void Window::revealed(Nanos t, const Reveal& e) {
   call.model = e.model;
   call.promptTokens = e.promptTokens;
   call.predictedTokens = e.predictedTokens > 0 ? e.predictedTokens : 256;
+  for (const CachedPrefix& held : e.cached) {
+    if (held.instance != kNoSlot && held.tokens < e.promptTokens)
+      call.cachedTokens = std::max(call.cachedTokens, held.tokens);
+  }
   call.firstParent = static_cast<std::uint32_t>(w.parents.size());
   Nanos base = w.arrival;
   const auto parent = [&](SeenCall& p) {

@@ -21,6 +21,7 @@ struct WindowCall {
   std::uint32_t promptTokens = 0;
   std::uint32_t predictedTokens = 0;
   std::uint32_t outputTokens = 0;  ///< true; 0 = not finished yet
+  std::uint32_t cachedTokens = 0;  ///< of the prompt: the most that an instance held when it was revealed
   Nanos gap = 0;                   ///< from the last parent's finish, or the arrival, to ready
   Nanos finishedAt = -1;
   std::uint32_t firstParent = 0;  ///< into WindowWorkflow::parents

@@ -12,9 +12,13 @@ import { htmlReport } from '../../lib/report/html/report.ts'
 import { encodeColumn } from '../../lib/report/result/columns.ts'
 import { checkResult } from '../../lib/report/result/read.ts'
 import type { SimulateDocument } from '../../lib/report/result/schema.ts'
-import { simulate } from '../../lib/simulator/simulate.ts'
+import { loadNative, simulate } from '../../lib/simulator/simulate.ts'
+import { runInMemory } from '../../lib/study/run.ts'
+import { runCount } from '../../lib/study/study.ts'
+import { summarise } from '../../lib/study/summary.ts'
 import { chessTrace } from '../../lib/traces/chess.ts'
 import { sweep } from '../../lib/tuning/sweep.ts'
+import { SMALL, studyOf } from '../support/study.ts'
 import { findChromium, launch } from './chromium.ts'
 
 const HOSTILE = `</script><script>window.hit = 1</script><img src=x onerror="window.hit = 2">`
@@ -30,6 +34,29 @@ async function runOf(options: object): Promise<SimulateDocument> {
   const trace = await chessTrace({ workflows: 40, preset: 3, seed: 1 })
   const result = await simulate({ trace, cluster: 'hexgen-hetero-2', rate: 1, perCall: true, ...options })
   return JSON.parse(JSON.stringify(simulateDocument(result, { perCall: true })))
+}
+
+/** Every axis of a grid, a policy under which some workflows never finish at some rates. */
+async function studyPage(): Promise<object> {
+  const study = await studyOf({
+    ...SMALL,
+    policies: ['hexgen-flow', 'laxity', { order: 'fcfs', placement: 'least-loaded', name: HOSTILE }],
+    parameters: { alpha: [0, 0.5, 1] },
+    seeds: [1, 2, 3],
+    scales: [1, 2, 5],
+  })
+  const { chunks, layout } = await runInMemory(study, { workers: 1 })
+  const cells = await summarise(await loadNative(), study, layout, {
+    chunks: async function* () {
+      yield* chunks
+    },
+  })
+  cells[3]!.p95Ms = { mean: Number.POSITIVE_INFINITY, ci95: null }
+  const { id, name, version, seeds, options } = study
+  const runs = runCount(study)
+  return JSON.parse(
+    JSON.stringify({ command: 'study', id, name, version, runs, doneRuns: runs, seeds, options, cells }),
+  )
 }
 
 /** A sweep with its best run, one run with two tenants, and a comparison. */
@@ -83,6 +110,7 @@ async function pages(): Promise<Record<string, string>> {
     several: report(compare, best, tenants),
     hostile: report(hostile),
     nothing: report(nothing),
+    study: report(await studyPage()),
   }
 }
 
@@ -167,11 +195,11 @@ describe('a report in a browser', function () {
   })
 
   it('has no serious accessibility violation, light or dark, wide or narrow', async () => {
-    for (const name of ['tune', 'several']) {
+    for (const name of ['tune', 'several', 'study']) {
       for (const options of [DESKTOP, PHONE]) {
         for (const colorScheme of ['light', 'dark'] as const) {
-          // Both pages in both themes, one of them at both widths.
-          if (name === 'several' && (options === PHONE) !== (colorScheme === 'dark')) continue
+          // Every page in both themes, one of them at both widths.
+          if (name !== 'tune' && (options === PHONE) !== (colorScheme === 'dark')) continue
           await visit(name, { ...options, colorScheme }, async (page) => {
             await page.evaluate(
               `document.querySelectorAll('details').forEach((details) => { details.open = true })`,
@@ -185,7 +213,7 @@ describe('a report in a browser', function () {
               'color-contrast',
               'button-name',
               'scrollable-region-focusable',
-              'select-name',
+              ...(name === 'study' ? [] : ['select-name']),
             ])
               assert(
                 found.some(({ id }) => id === rule),
@@ -203,22 +231,23 @@ describe('a report in a browser', function () {
   })
 
   it('gives the keyboard every control, with a focus that is seen', async () => {
-    await visit('tune', DESKTOP, async (page) => {
-      const wanted = await page.evaluate<number>(`(() => {
+    for (const name of ['tune', 'study'])
+      await visit(name, DESKTOP, async (page) => {
+        const wanted = await page.evaluate<number>(`(() => {
         const all = [...document.querySelectorAll('a[href], button, select, summary, [tabindex="0"]')]
         all.forEach((element, i) => { element.dataset.control = String(i) })
         return all.length
       })()`)
-      assert(wanted > 40)
-      const reached = new Set<string>()
-      for (let k = 0; k < 2 * wanted; k++) {
-        await page.keyboard.press('Tab')
-        const focus = await page.evaluate<{
-          control?: string
-          tag: string
-          outline: string
-          label: string
-        }>(`(() => {
+        assert(wanted > 40)
+        const reached = new Set<string>()
+        for (let k = 0; k < 2 * wanted; k++) {
+          await page.keyboard.press('Tab')
+          const focus = await page.evaluate<{
+            control?: string
+            tag: string
+            outline: string
+            label: string
+          }>(`(() => {
           const element = document.activeElement
           const { outlineStyle, outlineWidth } = getComputedStyle(element)
           return {
@@ -228,14 +257,14 @@ describe('a report in a browser', function () {
             label: element.getAttribute('aria-label') ?? element.textContent,
           }
         })()`)
-        if (focus.control === undefined || reached.has(focus.control)) continue
-        reached.add(focus.control)
-        assert.equal(focus.outline, 'solid 2px', focus.tag)
-        assert.notEqual(focus.label.trim(), '')
-        if (focus.tag === 'SUMMARY') await page.keyboard.press('Enter')
-      }
-      assert.equal(reached.size, wanted)
-    })
+          if (focus.control === undefined || reached.has(focus.control)) continue
+          reached.add(focus.control)
+          assert.equal(focus.outline, 'solid 2px', focus.tag)
+          assert.notEqual(focus.label.trim(), '')
+          if (focus.tag === 'SUMMARY') await page.keyboard.press('Enter')
+        }
+        assert.equal(reached.size, wanted)
+      })
   })
 
   it('has a timeline that keys zoom, move and ask', async () => {
@@ -339,7 +368,7 @@ describe('a report in a browser', function () {
   it('looks right: screenshots for people', async () => {
     const looks = { desktop: DESKTOP, phone: PHONE, dark: { ...DESKTOP, colorScheme: 'dark' as const } }
     for (const [look, options] of Object.entries(looks)) {
-      for (const name of look === 'desktop' ? ['tune', 'several'] : ['tune']) {
+      for (const name of look === 'desktop' ? ['tune', 'several', 'study'] : ['tune', 'study']) {
         await visit(name, options, async (page) => {
           const image = await page.screenshot({
             path: join(screenshots, `${name}-${look}.png`),

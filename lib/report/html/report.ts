@@ -1,5 +1,11 @@
 import { type CallTable, readCallTable } from '../result/call-table.ts'
-import type { CompareDocument, ResultDocument, SimulateDocument, TuneDocument } from '../result/schema.ts'
+import type {
+  CompareDocument,
+  ResultDocument,
+  SimulateDocument,
+  StudyDocument,
+  TuneDocument,
+} from '../result/schema.ts'
 import { count, duration, percent, significant } from '../units.ts'
 import { compareFacts, type Fact, runFacts } from './facts.ts'
 import type { DataTable, Figure } from './figure.ts'
@@ -24,6 +30,7 @@ import { pathFigure } from './figures/path.ts'
 import { type Timeline, timeline } from './figures/timeline.ts'
 import { runLabels } from './labels.ts'
 import { renderPage } from './page.ts'
+import { studySections } from './study-sections.ts'
 
 /** One figure of the page with what stands behind it. */
 export interface PageFigure {
@@ -47,7 +54,7 @@ export interface PageSection {
 }
 
 /**
- * One self-contained HTML page for results of `tune`, `simulate` and `compare`. Figures appear where the results hold
+ * One self-contained HTML page for results of `tune`, `simulate`, `compare` and `study`. Figures appear where the results hold
  * their data; several runs share the figures of attainment and latency.
  *
  * @throws LaxityError ERR_LAXITY_FIELD where columns per call are damaged.
@@ -56,11 +63,13 @@ export function htmlReport(documents: readonly ResultDocument[]): string {
   const ids = new Ids()
   const tunes = documents.filter((document): document is TuneDocument => document.command === 'tune')
   const compares = documents.filter((document): document is CompareDocument => document.command === 'compare')
+  const studies = documents.filter((document): document is StudyDocument => document.command === 'study')
   const runs = documents.filter((document): document is SimulateDocument => document.command === 'simulate')
   const best = tunes.flatMap(({ run }) => (run === undefined ? [] : [run]))
   const sections = [
     ...tunes.map((document) => tuneSection(document, ids)),
     ...compares.map((document) => compareSection(document, ids)),
+    ...studies.flatMap((document) => studySections(document, () => ids.next())),
     ...runSections([...best, ...runs], best.length, ids),
   ]
   return renderPage(titleOf(documents), sections)
@@ -78,8 +87,10 @@ function titleOf(documents: readonly ResultDocument[]): string {
   const of = (command: ResultDocument['command']) =>
     documents.filter((document) => document.command === command).length
   const [tunes, runs] = [of('tune'), of('simulate')]
-  const where = of('compare') > 0 ? '' : placeOf(documents as (TuneDocument | SimulateDocument)[])
+  const where =
+    of('compare') + of('study') > 0 ? '' : placeOf(documents as (TuneDocument | SimulateDocument)[])
   const parts = [
+    ...documents.flatMap((document) => (document.command === 'study' ? [`Study ${document.name}`] : [])),
     ...(tunes > 0 ? ['The dispatch weight α'] : []),
     ...(of('compare') > 0 ? ['Policies compared'] : []),
     ...(runs > 0 ? [runs === 1 ? 'One run' : `${runs} runs`] : []),

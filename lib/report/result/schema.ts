@@ -242,7 +242,52 @@ export const compareSchema = z.looseObject(
   'an object',
 )
 
-export const SCHEMAS = { simulate: simulateSchema, tune: tuneSchema, compare: compareSchema } as const
+const seedMean = {
+  mean: measured,
+  ci95: z.union([z.tuple([real, real]), z.null()], 'a pair of numbers or null'),
+}
+const mean = z.looseObject(seedMean, 'an object')
+
+export const studyDocumentSchema = z.looseObject(
+  {
+    command: z.literal('study'),
+    id: text,
+    name: text,
+    version: text,
+    runs: count,
+    doneRuns: count,
+    seeds: z.array(real, 'numbers').min(1, 'at least one seed'),
+    options: z.record(z.string(), z.unknown(), 'an object'),
+    cells: z
+      .array(
+        z.looseObject(
+          {
+            cluster: text,
+            workload: text,
+            rate: measured,
+            policy: text,
+            parameters: z.record(z.string(), real, 'an object of numbers'),
+            seeds: count,
+            meanMs: mean,
+            p95Ms: mean,
+            sloScale95: mean,
+            attainment: z.array(z.looseObject({ scale: real, ...seedMean }, 'an object'), 'a list'),
+          },
+          'an object',
+        ),
+        'a list (studies of more cells have none)',
+      )
+      .min(1, 'at least one cell'),
+  },
+  'an object',
+)
+
+export const SCHEMAS = {
+  simulate: simulateSchema,
+  tune: tuneSchema,
+  compare: compareSchema,
+  study: studyDocumentSchema,
+} as const
 
 export type Command = keyof typeof SCHEMAS
 export type BoundDocument = z.infer<typeof bound>
@@ -250,4 +295,5 @@ export type SetupDocument = z.infer<typeof setup>
 export type SimulateDocument = z.infer<typeof simulateSchema>
 export type TuneDocument = z.infer<typeof tuneSchema>
 export type CompareDocument = z.infer<typeof compareSchema>
-export type ResultDocument = SimulateDocument | TuneDocument | CompareDocument
+export type StudyDocument = z.infer<typeof studyDocumentSchema>
+export type ResultDocument = SimulateDocument | TuneDocument | CompareDocument | StudyDocument

@@ -1,13 +1,15 @@
 import assert from 'node:assert/strict'
+import { appendFileSync, copyFileSync, readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import type { ManualClock } from '../../../lib/scheduler/clock.ts'
+import { ManualClock } from '../../../lib/scheduler/clock.ts'
 import type { SchedulerOptions } from '../../../lib/scheduler/options.ts'
 import { replayLog } from '../../../lib/scheduler/replay.ts'
-import type { Scheduler } from '../../../lib/scheduler/scheduler.ts'
+import { Scheduler } from '../../../lib/scheduler/scheduler.ts'
 import type { TuningEvent } from '../../../lib/tuning/auto-events.ts'
 import { code, LATENCY, virtual } from '../../support/live.ts'
+import { pairCluster } from '../../support/pair.ts'
 import { random } from '../../support/runs.ts'
 
 /** One fast instance and one at six times its times: with alpha 0 calls go where the queue is short. */
@@ -123,6 +125,94 @@ describe('auto-tuning a live scheduler', () => {
     await serveFor(scheduler, clock, 200, 6)
     await until(() => events.some(({ kind }) => kind !== 'trigger'))
     assert.ok(events.some(({ reason, instance }) => reason === 'instance' && instance === 1))
+    await scheduler.close()
+    assert.deepEqual(warnings, [])
+  })
+
+  it('continues after a restart: window, detectors, thresholds, value', async () => {
+    const log = join(folder, 'restored.jsonl')
+    const more = { log, parameters: { alpha: 0, leaseTtlMs: 600_000 } }
+    const first = start(more)
+    await serveFor(first.scheduler, first.clock, 130, 1)
+    await until(() => first.events.some(({ kind }) => kind === 'applied'))
+    await serveFor(first.scheduler, first.clock, 60, 2)
+    const results = first.events.filter(({ kind }) => kind !== 'trigger').length
+    await until(() => readFileSync(`${log}.tuner`, 'utf8').split('\n').length - 1 >= results)
+    const alpha = first.events.findLast(({ kind }) => kind === 'applied')!.to
+    // The process ends here: nothing is closed, and a line of the log is torn.
+    const saved = join(folder, 'saved.jsonl')
+    copyFileSync(log, saved)
+    copyFileSync(`${log}.tuner`, `${saved}.tuner`)
+    appendFileSync(saved, '{"kind":"open')
+    const whole = readFileSync(`${saved}.tuner`, 'utf8')
+    appendFileSync(`${saved}.tuner`, '{"after":1e9,"ns":5,"numbers":[]}\n{"af')
+
+    const clock = new ManualClock(first.clock.now())
+    const events: TuningEvent[] = []
+    const warnings: Error[] = []
+    const options = { cluster: CLUSTER, policy: 'hexgen-flow' as const, ...more, log: saved, clock }
+    const autoTune = { replications: 4, calibrationRuns: 2 }
+    const second = await Scheduler.restore({ ...options, autoTune })
+    second.on('tuned', (event) => events.push(event))
+    second.on('warning', (warning) => warnings.push(warning))
+    assert.equal(second.snapshot().parameters.alpha, alpha)
+    assert.deepEqual(events, [], 'what was told before is not told again')
+    // Engines get slower: the detector knows from before what they were like.
+    await serveFor(second, clock, 150, 4, () => 2)
+    const alarm = events.find(({ reason }) => reason === 'service-up')
+    assert.ok(alarm !== undefined, JSON.stringify(events))
+    assert.ok(!events.some(({ reason }) => reason === 'initial'), 'no second beginning')
+    await until(() => events.some(({ kind }) => kind !== 'trigger'))
+    await second.close({ drainMs: 1000 })
+    assert.deepEqual(warnings, [])
+    const now = readFileSync(`${saved}.tuner`, 'utf8')
+    assert.ok(now.startsWith(whole) && now.length > whole.length && !now.includes('"after":1000000000'))
+    const replayed = await replayLog(saved)
+    assert.equal(replayed.matched, replayed.decisions)
+    await first.scheduler.close()
+
+    // And once more, from what the second one left.
+    const third = await Scheduler.restore({ ...options, clock: new ManualClock(clock.now()), autoTune })
+    await third.close()
+  })
+
+  it('tunes prefill-decode instances', async () => {
+    const { clock, scheduler, events, warnings } = start({
+      cluster: pairCluster(2, 2),
+      policy: 'hexagent',
+      parameters: {},
+      autoTune: { parameter: 'ageingMs', values: [0, 1000], replications: 4, calibrationRuns: 2 },
+    })
+    const next = random(7)
+    const later = (ms: number) => new Promise<void>((resolve) => clock.setTimer(resolve, ms))
+    const one = async (slower: number) => {
+      const workflow = scheduler.workflow({ sloMs: 60_000 })
+      for (let step = 0; step < 2; step += 1) {
+        const lease = await workflow.call({ promptTokens: 2000, outputTokens: 60 })
+        await lease.admitted()
+        await later(200)
+        lease.firstToken()
+        lease.transferDone()
+        await later(59 * 10 * slower)
+        lease.done({ outputTokens: 60 })
+      }
+      workflow.end()
+    }
+    const load = async (seconds: number, slower: number) => {
+      const all: Promise<void>[] = []
+      for (const end = clock.now() + seconds * 1000; clock.now() < end; ) {
+        all.push(one(slower))
+        await clock.advance(500 + next() * 2000)
+      }
+      for (let i = 0; i < 100; i += 1) await clock.advance(1_000)
+      await Promise.all(all)
+    }
+    await load(140, 1)
+    await until(() => events.some(({ kind }) => kind !== 'trigger'))
+    assert.ok(!events.some(({ reason }) => reason.startsWith('service')), JSON.stringify(events))
+    await load(140, 2)
+    const alarm = events.find(({ reason }) => reason === 'service-up')
+    assert.ok(alarm !== undefined && alarm.instance! >= 2, 'the decode instances are slower')
     await scheduler.close()
     assert.deepEqual(warnings, [])
   })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { AutoTuneOptions } from '../../../lib/index.ts'
-import { chessTrace, simulate } from '../../../lib/index.ts'
+import { chessTrace, generateWorkload, simulate, withContext } from '../../../lib/index.ts'
 import { replay } from '../../../lib/scheduler/replay.ts'
 import { code } from '../../support/live.ts'
 
@@ -76,6 +76,30 @@ describe('auto-tuning in a simulation', () => {
       [0, 0.5, 1],
     )
     assert.ok(tuning!.events.length > 0)
+  })
+
+  it('tunes on prefill-decode clusters and with prefix caches', async () => {
+    const paired = await run({
+      trace: await generateWorkload('mixed', { workflows: 150, seed: 3 }),
+      cluster: 'hexagent-hetero-1',
+      policy: { order: 'plas', placement: 'earliest-finish' },
+      alpha: undefined,
+      rate: 1,
+      autoTune: { ...QUICK, windowMs: 20_000, parameter: 'serviceLevelMs', values: [100, 10_000] },
+    })
+    assert.ok(paired.tuning!.events.some(({ kind }) => kind !== 'trigger'))
+    assert.deepEqual(
+      paired.tuning!.fixed.map(({ value }) => value),
+      [100, 10_000],
+    )
+    const cached = {
+      trace: withContext(await generateWorkload('agents', { workflows: 200, seed: 3 }), 'full'),
+      cluster: { instances: [{ gpu: 'a100', count: 2, prefixCacheTokens: 200_000 }, { gpu: 'l40s' }] },
+    }
+    const { tuning, cache } = await run(cached)
+    assert.ok(cache!.hits > 100)
+    assert.ok(tuning!.events.some(({ kind }) => kind !== 'trigger'))
+    assert.equal(await code(run({ ...cached, knowledge: 'oracle' })), 'ERR_LAXITY_OPTION')
   })
 
   it('declines what makes no sense, with its place', async () => {
