@@ -10,7 +10,8 @@
 namespace laxity::binding {
 
 bool fail(Napi::Env env, const std::string& message) {
-  if (!env.IsExceptionPending()) Napi::TypeError::New(env, message).ThrowAsJavaScriptException();
+  // Not through Napi::TypeError, which aborts where the environment takes no exception any more.
+  if (!env.IsExceptionPending()) napi_throw_type_error(env, "ERR_LAXITY_NATIVE", message.c_str());
   return false;
 }
 
@@ -29,6 +30,13 @@ bool readColumn(Napi::Object from, const char* name, napi_typedarray_type type, 
   }
   out->present = true;
   return true;
+}
+
+bool isShared(Napi::Env env, napi_value array) {
+  napi_value buffer = nullptr;
+  bool ordinary = true;
+  return napi_get_typedarray_info(env, array, nullptr, nullptr, nullptr, &buffer, nullptr) == napi_ok &&
+         napi_is_arraybuffer(env, buffer, &ordinary) == napi_ok && !ordinary;
 }
 
 bool readNumber(Napi::Object from, const char* name, double* out) {

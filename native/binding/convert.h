@@ -1,11 +1,12 @@
 // JavaScript values to the core's plain structs. The facade has validated them; here only what would corrupt
-// memory or make no sense to the core is checked again, with a TypeError that names the field.
+// memory or make no sense to the core is checked again, with a coded TypeError that names the field.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "binding/napi_setup.h"
+#include "binding/object_wrap.h"
 #include "binding/placement_function.h"
 #include "scheduler/scheduler.h"
 #include "simulator/simulation.h"
@@ -13,8 +14,7 @@
 
 namespace laxity::binding {
 
-/// Throws and returns false on the first problem; every reader below does.
-bool fail(Napi::Env env, const std::string& message);
+// Every reader throws (object_wrap.h) and returns false on the first problem.
 
 /// A typed array of exactly this element type, over an ArrayBuffer or a SharedArrayBuffer. `length` in
 /// elements. `present` is false (and nothing thrown) where an optional field is missing.
@@ -24,6 +24,10 @@ struct Column {
   bool present = false;
 };
 bool readColumn(Napi::Object from, const char* name, napi_typedarray_type type, bool optional, Column* out);
+
+/// Whether a typed array lies over a SharedArrayBuffer, which can be neither detached nor shrunk. Required of
+/// all memory that is used after JavaScript had a turn.
+bool isShared(Napi::Env env, napi_value array);
 
 bool readNumber(Napi::Object from, const char* name, double* out);
 bool readString(Napi::Object from, const char* name, std::string* out);

@@ -43,15 +43,14 @@ Napi::Function SchedulerWrap::define(Napi::Env env) {
        InstanceMethod<&SchedulerWrap::instances>("instances"),
        InstanceMethod<&SchedulerWrap::totals>("totals"), InstanceMethod<&SchedulerWrap::callInfo>("callInfo"),
        InstanceMethod<&SchedulerWrap::queue>("queue"), InstanceMethod<&SchedulerWrap::preview>("preview"),
-       InstanceMethod<&SchedulerWrap::lengths>("lengths"), InstanceAccessor<&SchedulerWrap::freed>("freed"),
+       InstanceMethod<&SchedulerWrap::lengths>("lengths"), Accessor<&SchedulerWrap::freed>("freed"),
        InstanceMethod<&SchedulerWrap::horizonMs>("horizonMs"),
-       InstanceAccessor<&SchedulerWrap::decisions>("decisions"),
-       InstanceAccessor<&SchedulerWrap::refusals>("refusals"),
-       InstanceAccessor<&SchedulerWrap::placementFailure>("placementFailure"),
-       InstanceAccessor<&SchedulerWrap::nextWakeMs>("nextWakeMs")});
+       Accessor<&SchedulerWrap::decisions>("decisions"), Accessor<&SchedulerWrap::refusals>("refusals"),
+       Accessor<&SchedulerWrap::placementFailure>("placementFailure"),
+       Accessor<&SchedulerWrap::nextWakeMs>("nextWakeMs")});
 }
 
-SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<SchedulerWrap>(info) {
+SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : ObjectWrap<SchedulerWrap>(info) {
   const Napi::Env env = info.Env();
   if (!info[0].IsObject() || !info[1].IsTypedArray()) {
     fail(env, "Expected a configuration and a Uint8Array over the ring");
@@ -73,8 +72,8 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   void* data = nullptr;
   if (napi_get_typedarray_info(env, info[1], &type, &length, &data, nullptr, nullptr) != napi_ok ||
       type != napi_uint8_array || length < 2 * sizeof(EventRecord) || length % sizeof(EventRecord) != 0 ||
-      reinterpret_cast<std::uintptr_t>(data) % 8 != 0) {
-    fail(env, "Expected a ring of at least two whole records");
+      reinterpret_cast<std::uintptr_t>(data) % 8 != 0 || !isShared(env, info[1])) {
+    fail(env, "Expected a ring of at least two whole records over a SharedArrayBuffer");
     return;
   }
   function_.keepIn(info.This().As<Napi::Object>());
@@ -84,8 +83,8 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   if (info[2].IsTypedArray()) {
     if (napi_get_typedarray_info(env, info[2], &type, &length, &data, nullptr, nullptr) != napi_ok ||
         type != napi_uint8_array || length < sizeof(OutHeader) ||
-        reinterpret_cast<std::uintptr_t>(data) % 8 != 0) {
-      fail(env, "Expected a Uint8Array with room for what decide gives");
+        reinterpret_cast<std::uintptr_t>(data) % 8 != 0 || !isShared(env, info[2])) {
+      fail(env, "Expected a Uint8Array over a SharedArrayBuffer with room for what decide gives");
       return;
     }
     out_ = static_cast<unsigned char*>(data);

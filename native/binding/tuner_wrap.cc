@@ -275,10 +275,10 @@ Napi::Function TunerWrap::define(Napi::Env env) {
       env, "Tuner",
       {InstanceMethod<&TunerWrap::feed>("feed"), InstanceMethod<&TunerWrap::due>("due"),
        InstanceMethod<&TunerWrap::begin>("begin"), InstanceMethod<&TunerWrap::arrived>("arrived"),
-       InstanceMethod<&TunerWrap::events>("events"), InstanceAccessor<&TunerWrap::nextWakeMs>("nextWakeMs")});
+       InstanceMethod<&TunerWrap::events>("events"), Accessor<&TunerWrap::nextWakeMs>("nextWakeMs")});
 }
 
-TunerWrap::TunerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<TunerWrap>(info) {
+TunerWrap::TunerWrap(const Napi::CallbackInfo& info) : ObjectWrap<TunerWrap>(info) {
   TunerOptions options;
   std::vector<LatencyModel> latencies;
   if (!info[0].IsObject() || !info[1].IsObject() || !info[2].IsNumber()) {
