@@ -24,9 +24,12 @@ class ObjectWrap : public Napi::ObjectWrap<T> {
 
   /// The object behind `value`; throws and returns null where it is not of this class.
   static T* of(Napi::Env env, napi_value value) {
+    napi_valuetype type = napi_undefined;
     bool tagged = false;
     void* object = nullptr;
-    if (napi_check_object_type_tag(env, value, &T::kTag, &tagged) == napi_ok && tagged &&
+    // Of null and undefined the check itself would throw.
+    if (napi_typeof(env, value, &type) == napi_ok && type == napi_object &&
+        napi_check_object_type_tag(env, value, &T::kTag, &tagged) == napi_ok && tagged &&
         napi_unwrap(env, value, &object) == napi_ok) {
       return static_cast<T*>(object);
     }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { native } from '../../lib/native.ts'
+import { Problems } from '../../lib/report/problems.ts'
+import { checkAutoTune } from '../../lib/tuning/auto-options.ts'
 import { addonProcess } from '../support/addon.ts'
 import { runOptions, scenario, simulator } from '../support/runs.ts'
 
@@ -14,25 +16,7 @@ const LATENCY = {
 
 const CODED = { name: 'TypeError', code: 'ERR_LAXITY_NATIVE' }
 
-const TUNER = {
-  parameter: 0,
-  values: Float64Array.of(0, 1),
-  windowMs: 1000,
-  latencyMs: 0,
-  periodMs: 1000,
-  replications: 2,
-  minGain: 0,
-  significance: 0.05,
-  agreement: 0.5,
-  falseAlarmsPerHour: 1,
-  calibrationRuns: 1,
-  welchLevel: 0.01,
-  seed: 1,
-  welch: false,
-  ratio: true,
-  service: false,
-  load: false,
-}
+const TUNER = checkAutoTune(true, native.parameters, new Problems())!.native
 
 /** One object of each class that the addon exports. */
 function objects(): Record<string, object> {
@@ -52,7 +36,7 @@ function objects(): Record<string, object> {
     Trace: trace,
     Simulator: new native.Simulator(trace, cluster),
     Scheduler: new native.Scheduler(config, ring),
-    Tuner: new native.Tuner(TUNER as never, { latencies: [LATENCY] }, 0.3),
+    Tuner: new native.Tuner(TUNER, { latencies: [LATENCY] }, 0.3),
     Latency: new native.Latency({ latencies: [LATENCY] }),
     Roofline: roofline,
   }

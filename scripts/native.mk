@@ -1,0 +1,27 @@
+# The core without Node: the doctest program and the fuzz targets, which share its objects. Used by native-test.sh and
+# fuzz.sh, which set BUILD; CXX, CXXFLAGS (compiling and linking), LDFLAGS and DRIVER (empty for libFuzzer) may be set.
+CXX ?= g++
+CXXFLAGS ?= -O2 -g
+DRIVER ?= test/fuzz/driver.cc
+FLAGS = -std=c++20 -fno-exceptions -fno-rtti -ffp-contract=off -Wall -Wextra -Werror -DLAXITY_LAWS=1 -Inative -Itest/native -MMD -MP
+CORE := $(patsubst %.cc,$(BUILD)/%.o,$(shell node scripts/native-sources.mjs))
+TESTS := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard test/native/*.cc))
+ORACLES := $(BUILD)/test/native/naive_planner.o $(BUILD)/test/native/stepping.o $(BUILD)/test/native/queueing.o
+
+$(BUILD)/native-test: $(CORE) $(TESTS)
+	$(CXX) $(CXXFLAGS) -o $@ $^ -lpthread
+$(BUILD)/fuzz-%: $(BUILD)/test/fuzz/%.o $(CORE) $(ORACLES) $(DRIVER:%.cc=$(BUILD)/%.o)
+	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^
+$(BUILD)/native/%.o: native/%.cc
+	@mkdir -p $(dir $@)
+	$(CXX) $(FLAGS) $(CXXFLAGS) -c -o $@ $<
+# Without their test cases most helpers of a test file are not used.
+$(BUILD)/test/fuzz/%.o: test/fuzz/%.cc
+	@mkdir -p $(dir $@)
+	$(CXX) $(FLAGS) -fexceptions -frtti -Wno-unused-function -Wno-unused-variable -Wno-unused-const-variable $(CXXFLAGS) -c -o $@ $<
+# doctest needs exceptions only to unwind a failed REQUIRE
+$(BUILD)/test/%.o: test/%.cc
+	@mkdir -p $(dir $@)
+	$(CXX) $(FLAGS) -fexceptions -frtti $(CXXFLAGS) -c -o $@ $<
+.SECONDARY:
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
