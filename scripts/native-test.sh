@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the core without Node and runs its doctest suites. CXX, CXXFLAGS and BUILD choose the compiler, flags and folder.
+# Builds the core without Node and runs its doctest suites. CXX, CXXFLAGS and BUILD choose the compiler, flags and folder;
+# SUITES="planner scheduler" builds only these files of test/native.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build/native-test}

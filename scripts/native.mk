@@ -5,9 +5,12 @@ CXXFLAGS ?= -O2 -g
 DRIVER ?= test/fuzz/driver.cc
 FLAGS = -std=c++20 -fno-exceptions -fno-rtti -ffp-contract=off -Wall -Wextra -Werror -DLAXITY_LAWS=1 -Inative -Itest/native -MMD -MP
 CORE := $(patsubst %.cc,$(BUILD)/%.o,$(shell node scripts/native-sources.mjs))
-TESTS := $(patsubst %.cc,$(BUILD)/%.o,$(wildcard test/native/*.cc))
+# SUITES: files of test/native by their names without _test.cc; their helpers go with them.
+HELPERS := $(filter-out %_test.cc,$(wildcard test/native/*.cc))
+TESTS := $(patsubst %.cc,$(BUILD)/%.o,$(HELPERS) $(wildcard $(patsubst %,test/native/%_test.cc,$(or $(SUITES),*))))
 ORACLES := $(BUILD)/test/native/naive_planner.o $(BUILD)/test/native/stepping.o $(BUILD)/test/native/queueing.o
 
+.PHONY: $(BUILD)/native-test
 $(BUILD)/native-test: $(CORE) $(TESTS)
 	$(CXX) $(CXXFLAGS) -o $@ $^ -lpthread
 $(BUILD)/fuzz-%: $(BUILD)/test/fuzz/%.o $(CORE) $(ORACLES) $(DRIVER:%.cc=$(BUILD)/%.o)

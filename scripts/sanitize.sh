@@ -14,17 +14,19 @@ quick=
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(core threads addon)
 flags='-O1 -g -fno-sanitize-recover=undefined'
-# Suites that are short under sanitizers and touch every part of the core.
-short='scheduler,random walks,planner,threads,structures,workflow,trace,budget,graph*,pair scheduler,hazards'
+# Files that are short under sanitizers and between them touch every part of the core.
+short='base structures workflow scheduler pair_scheduler planner live stations threads'
 
 core() {
   UBSAN_OPTIONS=print_stacktrace=1 CXXFLAGS='-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined' BUILD=$build/core \
-    bash scripts/native-test.sh ${quick:+-ts="$short"}
+    SUITES=${quick:+$short} bash scripts/native-test.sh
 }
 
 threads() {
-  TSAN_OPTIONS=halt_on_error=1 CXXFLAGS="$flags -fsanitize=thread" BUILD=$build/threads \
-    bash scripts/native-test.sh -ts="threads${quick:+}${quick:-,scheduler,random walks,planner}"
+  local suites=threads
+  [ -n "$quick" ] || suites='threads scheduler planner stations metamorphic tuner'
+  TSAN_OPTIONS=halt_on_error=1 CXXFLAGS="$flags -fsanitize=thread" BUILD=$build/threads SUITES=$suites \
+    bash scripts/native-test.sh
 }
 
 # node-gyp builds where binding.gyp lies: a folder of links keeps the ordinary build as it is.

@@ -1,6 +1,7 @@
 #include "binding/convert.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "binding/model_convert.h"
 #include "order/registry.h"
@@ -37,6 +38,19 @@ bool isShared(Napi::Env env, napi_value array) {
   bool ordinary = true;
   return napi_get_typedarray_info(env, array, nullptr, nullptr, nullptr, &buffer, nullptr) == napi_ok &&
          napi_is_arraybuffer(env, buffer, &ordinary) == napi_ok && !ordinary;
+}
+
+Napi::Value arrayOf(Napi::Env env, napi_typedarray_type type, const void* elements, std::size_t bytes,
+                    std::size_t count) {
+  void* data = nullptr;
+  napi_value buffer = nullptr;
+  napi_value array = nullptr;
+  if (napi_create_arraybuffer(env, bytes, &data, &buffer) != napi_ok || (bytes > 0 && data == nullptr) ||
+      napi_create_typedarray(env, type, count, buffer, 0, &array) != napi_ok) {
+    return env.Undefined();
+  }
+  if (bytes > 0) std::memcpy(data, elements, bytes);
+  return Napi::Value(env, array);
 }
 
 bool readNumber(Napi::Object from, const char* name, double* out) {

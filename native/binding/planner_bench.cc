@@ -157,17 +157,17 @@ Napi::Value plannerBench(const Napi::CallbackInfo& info) {
   const PlanOptions planOptions{onePass > 0 ? PlanMode::kOnePass : PlanMode::kGreedy, perInstance < 0,
                                 perInstance < 0 ? 0 : static_cast<std::uint32_t>(perInstance)};
   std::size_t entries = 0;
-  Napi::Float64Array ns = Napi::Float64Array::New(env, static_cast<std::size_t>(repeats));
-  for (std::size_t round = 0; round < ns.ElementLength(); ++round) {
+  std::vector<double> ns(static_cast<std::size_t>(repeats));
+  for (double& each : ns) {
     const double before = threadCpuNs();
     for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(plans); ++i) {
       bench.step();
       entries = bench.plan(planner, planOptions).size();
     }
-    ns[round] = (threadCpuNs() - before) / plans;
+    each = (threadCpuNs() - before) / plans;
   }
   Napi::Object result = Napi::Object::New(env);
-  result.Set("ns", ns);
+  result.Set("ns", numbersArray(env, ns));
   result.Set("entries", static_cast<double>(entries));
   result.Set("vectorised", planner.vectorised());
   return result;

@@ -215,15 +215,11 @@ Napi::Value SchedulerWrap::applyLog(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value SchedulerWrap::decisions(const Napi::CallbackInfo& info) {
-  Napi::Uint8Array out = Napi::Uint8Array::New(info.Env(), made_.size());
-  if (!made_.empty()) std::memcpy(out.Data(), made_.data(), made_.size());
-  return out;
+  return bytesArray(info.Env(), made_.data(), made_.size());
 }
 
 Napi::Value SchedulerWrap::refusals(const Napi::CallbackInfo& info) {
-  Napi::Uint32Array out = Napi::Uint32Array::New(info.Env(), refusals_.size());
-  for (std::size_t i = 0; i < refusals_.size(); ++i) out[i] = refusals_[i];
-  return out;
+  return countsArray(info.Env(), refusals_);
 }
 
 /// Why the last decide returned -3: { threw, value }, else null.
@@ -250,8 +246,7 @@ Napi::Value SchedulerWrap::setLogging(const Napi::CallbackInfo& info) {
 /// The records since the last call, or an empty array.
 Napi::Value SchedulerWrap::takeLog(const Napi::CallbackInfo& info) {
   const auto& records = log_.records();
-  Napi::Uint8Array out = Napi::Uint8Array::New(info.Env(), records.size() * sizeof(EventRecord));
-  if (!records.empty()) std::memcpy(out.Data(), records.data(), records.size() * sizeof(EventRecord));
+  const Napi::Value out = bytesArray(info.Env(), records.data(), records.size() * sizeof(EventRecord));
   log_.clear();
   return out;
 }
@@ -361,15 +356,15 @@ Napi::Value SchedulerWrap::callInfo(const Napi::CallbackInfo& info) {
 /// Waiting calls of an instance in the order in which they would be picked: [slot, generation, key, ...].
 Napi::Value SchedulerWrap::queue(const Napi::CallbackInfo& info) {
   const std::uint32_t m = info[0].ToNumber().Uint32Value();
-  if (!scheduler_ || !scheduler_->cluster().known(m)) return Napi::Float64Array::New(info.Env(), 0);
+  if (!scheduler_ || !scheduler_->cluster().known(m)) return numbersArray(info.Env(), {});
   const auto slots = scheduler_->queueInOrder(m);
-  Napi::Float64Array out = Napi::Float64Array::New(info.Env(), slots.size() * 3);
+  std::vector<double> out(slots.size() * 3);
   for (std::size_t i = 0; i < slots.size(); ++i) {
     out[i * 3] = slots[i];
     out[i * 3 + 1] = scheduler_->graph().call(slots[i]).generation;
     out[i * 3 + 2] = scheduler_->keyOf(slots[i]);
   }
-  return out;
+  return numbersArray(info.Env(), out);
 }
 
 /// A reveal's record -> [status, chosen, then per candidate: instance, prefill ms, exec ms, projected finish
@@ -395,7 +390,7 @@ Napi::Value SchedulerWrap::preview(const Napi::CallbackInfo& info) {
                             ? scheduler_->preview(record.reveal, &candidates_, &chosen)
                             : Status::kBadValue;
   deciding_ = false;
-  Napi::Float64Array out = Napi::Float64Array::New(env, 2 + candidates_.size() * 4);
+  std::vector<double> out(2 + candidates_.size() * 4);
   out[0] = static_cast<int>(status);
   out[1] = chosen == kNoSlot ? -1.0 : static_cast<double>(chosen);
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
@@ -405,7 +400,7 @@ Napi::Value SchedulerWrap::preview(const Napi::CallbackInfo& info) {
     out[4 + i * 4] = toMs(c.cost.exec);
     out[5 + i * 4] = toMs(c.delta);
   }
-  return out;
+  return numbersArray(env, out);
 }
 
 /// (template, stage, out) -> [observations, mean, high, observed calls, their tokens, summed error, above the
@@ -437,10 +432,6 @@ Napi::Value SchedulerWrap::horizonMs(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), known ? toMs(scheduler_->graph().workflow(slot).horizon) : 0);
 }
 
-Napi::Value SchedulerWrap::freed(const Napi::CallbackInfo& info) {
-  Napi::Uint32Array out = Napi::Uint32Array::New(info.Env(), freed_.size());
-  for (std::size_t i = 0; i < freed_.size(); ++i) out[i] = freed_[i];
-  return out;
-}
+Napi::Value SchedulerWrap::freed(const Napi::CallbackInfo& info) { return countsArray(info.Env(), freed_); }
 
 }  // namespace laxity::binding

@@ -1,6 +1,5 @@
 #include "binding/simulator_wrap.h"
 
-#include <cstring>
 #include <ctime>
 
 #include "binding/bounds_wrap.h"
@@ -240,12 +239,9 @@ Napi::Value SimulatorWrap::record(const Napi::CallbackInfo& info) {
   EventLog log;
   const Napi::Value result = simulate(info, &log);
   if (info.Env().IsExceptionPending()) return info.Env().Undefined();
-  const std::size_t bytes = log.records().size() * sizeof(EventRecord);
-  Napi::Uint8Array data = Napi::Uint8Array::New(info.Env(), bytes);
-  if (bytes > 0) std::memcpy(data.Data(), log.records().data(), bytes);
   Napi::Object both = Napi::Object::New(info.Env());
   both.Set("result", result);
-  both.Set("log", data);
+  both.Set("log", bytesArray(info.Env(), log.records().data(), log.records().size() * sizeof(EventRecord)));
   return both;
 }
 

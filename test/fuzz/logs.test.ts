@@ -206,7 +206,7 @@ describe('mutated logs', function () {
         await new Promise((resolve) => setImmediate(resolve))
         assert.ok(scheduler.audit())
       } finally {
-        await scheduler.close({ timeoutMs: 0 } as never)
+        await scheduler.close({ drainMs: 0 })
       }
     }
     reaches(await fuzz(await readFile(path), restore, 3), ['read', 'ERR_LAXITY_LOG', 'ERR_LAXITY_SYNTAX'])
