@@ -4,7 +4,7 @@
 // Counts depend on the compiler and the machine's instruction set, so both are recorded; elsewhere nothing is compared, and that is said.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -28,12 +28,12 @@ if (spawnSync('valgrind', ['--version']).status !== 0) {
 const compiler = `g++ ${output('g++', '-dumpfullversion')} ${output('g++', '-dumpmachine')}`
 const vectors = /\bavx2\b/.test(readFileSync('/proc/cpuinfo', 'utf8')) ? 'avx2' : 'none'
 const folder = join(root, 'build/gate')
-execFileSync('bash', ['scripts/native-program.sh', 'hot-paths', 'bench/gate/hot_paths.cc'], {
+const program = join(folder, 'hot-paths')
+const settings = ['CXX=g++', 'CXXFLAGS=-O2 -g', 'LAWS=', `BUILD=${folder}`, `-j${availableParallelism()}`]
+execFileSync('make', ['--no-print-directory', '-s', '-f', 'scripts/native.mk', ...settings, program], {
   cwd: root,
   stdio: 'inherit',
-  env: { ...process.env, CXX: 'g++', CXXFLAGS: '-O2 -g', BUILD: folder },
 })
-const program = join(folder, 'hot-paths')
 const paths = output(program).split('\n')
 for (const name of asked) if (!paths.includes(name)) throw new Error(`no path "${name}": ${paths.join(', ')}`)
 

@@ -1,3 +1,4 @@
+import { LaxityError } from '../errors.ts'
 import { CallRecord } from './call.ts'
 import type { Core } from './core.ts'
 import type { EventObject } from './records.ts'
@@ -9,6 +10,7 @@ import { Workflow } from './workflow.ts'
 type Line = EventObject & Record<string, unknown>
 
 export function adoptWorkflow(core: Core, line: Line): void {
+  dense(line.workflow as number, core.workflows.table.size)
   const tenant = String(line.tenantName)
   core.tenants.id(tenant)
   core.workflows.adopt(
@@ -37,7 +39,10 @@ export function adoptCall(core: Core, line: Line): void {
   const stage = String(line.stageName ?? 'default')
   core.stages.id(stage)
   const id = typeof line.id === 'string' ? line.id : undefined
-  const workflow = core.workflows.table.at(line.workflow as number)!
+  const workflow = core.workflows.table.at(line.workflow as number)
+  if (workflow === undefined)
+    throw new LaxityError('ERR_LAXITY_LOG', 'The log reveals a call of a workflow that it did not open')
+  dense(line.call as number, core.calls.size)
   const call = new CallRecord(
     line.call as number,
     line.callGeneration as number,
@@ -53,6 +58,11 @@ export function adoptCall(core: Core, line: Line): void {
   if (id === undefined) return
   workflow.ids ??= new Map()
   workflow.ids.set(id, call)
+}
+
+/** A table with a hole is no log's, and could be as large as 2^32. */
+function dense(slot: number, size: number): void {
+  if (slot > size) throw new LaxityError('ERR_LAXITY_LOG', 'The log skips slots')
 }
 
 /**

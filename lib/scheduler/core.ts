@@ -30,6 +30,8 @@ const MAX_CALLS = 2 ** 24
 const STALE = 1
 const SLOT_IN_USE = 6
 const BAD_STATE = 12
+/** `kMaxTime` of the core. */
+const LAST_NS = 2 ** 62
 
 /** Marks the record of an administrative change. */
 const ADMIN = Symbol('admin')
@@ -176,10 +178,10 @@ export class Core extends EventEmitter {
     return this.#t / 1e6
   }
 
-  /** ns since t = 0; never decreases. */
+  /** ns since t = 0; never decreases. A reading that is no time leaves it where it is. */
   #nowNs(): number {
     const t = Math.round((this.clock.now() - this.#originMs) * 1e6)
-    if (t > this.#lastNs) this.#lastNs = t
+    if (t > this.#lastNs && t < LAST_NS) this.#lastNs = t
     return this.#lastNs
   }
 

@@ -123,6 +123,21 @@ function revive(object: Record<string, unknown>): EventObject {
   return object as EventObject
 }
 
+/** Runs what believes a log: of a file of any content every problem is a LaxityError. */
+export function replayable<T>(place: string, use: () => T): T {
+  try {
+    return use()
+  } catch (cause) {
+    throw notReplayable(cause, place)
+  }
+}
+
+export function notReplayable(cause: unknown, place: string): LaxityError {
+  if (cause instanceof LaxityError) return cause
+  const message = `The log cannot be replayed: ${(cause as Error).message}`
+  return new LaxityError('ERR_LAXITY_LOG', message, place, { cause })
+}
+
 function readHeader(object: Record<string, unknown>, place: string): LogHeader {
   if (object.laxity !== 'log')
     throw new LaxityError('ERR_LAXITY_LOG', 'Expected a log header: {"laxity":"log",…}', place)
@@ -134,19 +149,16 @@ function readHeader(object: Record<string, unknown>, place: string): LogHeader {
     )
   }
   const { run, cluster, trace } = object as unknown as LogHeader
-  if (typeof run !== 'object' || typeof cluster !== 'object' || !Array.isArray(cluster?.latencies)) {
+  if (typeof run !== 'object' || run === null || typeof cluster !== 'object' || !Array.isArray(cluster?.latencies)) {
     throw new LaxityError('ERR_LAXITY_LOG', 'Expected `run` and `cluster` in the log header', place)
   }
-  const latencies = cluster.latencies.map(
-    (latency): NativeLatency =>
-      latency?.kind === 'table'
-        ? {
-            ...latency,
-            tokens: Float64Array.from(latency.tokens),
-            prefillMs: Float64Array.from(latency.prefillMs),
-          }
-        : latency,
-  )
+  const latencies = cluster.latencies.map((latency): NativeLatency => {
+    if (latency?.kind !== 'table') return latency
+    const { tokens, prefillMs } = latency as { tokens: unknown; prefillMs: unknown }
+    if (!Array.isArray(tokens) || !Array.isArray(prefillMs))
+      throw new LaxityError('ERR_LAXITY_LOG', 'Expected the knots of a table in the log header', place)
+    return { ...latency, tokens: Float64Array.from(tokens), prefillMs: Float64Array.from(prefillMs) }
+  })
   const read = { run, cluster: { ...cluster, latencies }, trace }
   return 'live' in object ? ({ ...read, live: object.live } as LogHeader) : read
 }

@@ -142,7 +142,7 @@ export function decodeRecord(view: DataView, at: number): EventObject | undefine
 export function encodeRecord(view: DataView, at: number, object: EventObject): string | undefined {
   const kind = kindByName.get(object.kind)
   if (kind === undefined) return `unknown kind ${JSON.stringify(object.kind)}`
-  if (!isInteger(object.t)) return 'expected integer nanoseconds for `t`'
+  if (!isInteger(object.t) || !fits(object.t, 'i64')) return 'expected integer nanoseconds for `t`'
   view.setBigInt64(at + T_OFFSET, BigInt(object.t), true)
   view.setUint16(at + KIND_OFFSET, kind.id, true)
   const parents = object.parents ?? []
@@ -157,16 +157,33 @@ export function encodeRecord(view: DataView, at: number, object: EventObject): s
         : (given ?? DEFAULTS[field.name])
     if (field.type === 'f64' ? typeof value !== 'number' : !isInteger(value))
       return `expected a number for \`${field.name}\``
+    if (field.type !== 'f64' && !fits(value as Integer, field.type))
+      return `\`${field.name}\` is out of range`
     setField(view, at + field.offset, field.type, value as Integer)
   }
   const offset = kind.name === 'moreParents' ? layout.moreParentsOffset : layout.parentsOffset
   for (const [i, parent] of parents.entries()) {
-    if (!Array.isArray(parent) || !isInteger(parent[0]) || !isInteger(parent[1]))
+    if (!Array.isArray(parent) || ![parent[0], parent[1]].every((n) => isInteger(n) && fits(n, 'u32')))
       return 'expected [slot, generation] parents'
     view.setUint32(at + offset + i * 8, Number(parent[0]), true)
     view.setUint32(at + offset + i * 8 + 4, Number(parent[1]), true)
   }
   return undefined
+}
+
+const RANGES: Readonly<Record<Exclude<EventField['type'], 'f64'>, readonly [Integer, Integer]>> = {
+  u8: [0, 0xff],
+  u16: [0, 0xffff],
+  u32: [0, 0xffff_ffff],
+  i16: [-0x8000, 0x7fff],
+  i32: [-0x8000_0000, 0x7fff_ffff],
+  i64: [-(2n ** 63n), 2n ** 63n - 1n],
+  u64: [0, 2n ** 64n - 1n],
+}
+
+function fits(value: Integer, type: Exclude<EventField['type'], 'f64'>): boolean {
+  const [low, high] = RANGES[type]
+  return value >= low && value <= high
 }
 
 function isInteger(value: unknown): value is Integer {

@@ -8,7 +8,7 @@ import type { Core } from './core.ts'
 import { DECISION, Decisions } from './decisions.ts'
 import type { LiveInstance } from './instances.ts'
 import type { LiveLogHeader } from './journal.ts'
-import { LOG_VERSION, plain } from './log.ts'
+import { LOG_VERSION, notReplayable, plain } from './log.ts'
 import { type EventObject, encodeRecord, RECORD_BYTES } from './records.ts'
 
 const HEADER_START = '{"laxity":"log"'
@@ -30,6 +30,19 @@ interface Line {
  * @throws LaxityError ERR_LAXITY_LOG where the log is not of this scheduler, or cannot be replayed
  */
 export async function restoreInto(
+  core: Core,
+  path: string,
+  onRecords?: (records: Uint8Array) => void,
+): Promise<CallRecord[] | undefined> {
+  try {
+    return await replayInto(core, path, onRecords)
+  } catch (cause) {
+    // What was built so far is dropped with the scheduler.
+    throw notReplayable(cause, path)
+  }
+}
+
+async function replayInto(
   core: Core,
   path: string,
   onRecords?: (records: Uint8Array) => void,
@@ -81,6 +94,9 @@ function apply(core: Core, group: readonly Line[], path: string): void {
       if (core.writer.pending === 0) core.writer.timer(Number(object.t))
       continue
     }
+    // First, since it checks the ranges of what is adopted.
+    bytes.fill(0)
+    encode(bytes, 0, line, path)
     const field = (name: string) => object[name] as number
     if (object.kind === 'instance' && field('change') === 0) {
       const given = object.given as LiveInstance
@@ -102,8 +118,6 @@ function apply(core: Core, group: readonly Line[], path: string): void {
         migrate: field('migrate') > 0 ? field('migrate') === 2 : core.options.policy.migrate,
       }
     }
-    bytes.fill(0)
-    encode(bytes, 0, line, path)
     core.writer.raw(bytes)
   }
   for (const slot of closed) adoptEnd(core, slot)

@@ -1,7 +1,7 @@
 import { LaxityError } from '../errors.ts'
 import { type NativeRun, native } from '../native.ts'
 import { Problems } from '../report/problems.ts'
-import { type EventLog, readLog } from './log.ts'
+import { type EventLog, readLog, replayable } from './log.ts'
 import { type LoggedWorkload, loggedWorkload } from './logged-workload.ts'
 import { checkPolicy, type PolicyParts } from './options.ts'
 
@@ -51,9 +51,13 @@ export function shadow(log: EventLog, policy: string | PolicyParts, place = 'log
       place,
     )
   const problems = new Problems()
-  const { run } = log.header
-  const other = checkPolicy(policy, problems, run.pairs !== undefined)
+  const other = checkPolicy(policy, problems, log.header.run.pairs !== undefined)
   problems.throwIfAny()
+  return replayable(place, () => shadowed(log, other, place))
+}
+
+function shadowed(log: EventLog, other: ReturnType<typeof checkPolicy>, place: string): ShadowResult {
+  const { run } = log.header
   const workload = loggedWorkload(log, place)
   const own = {
     order: run.order,

@@ -10,6 +10,11 @@ export class SlotTable<T extends Slotted> implements Iterable<T> {
   readonly #generations: number[] = []
   readonly #free: number[] = []
 
+  /** Slots that were ever used: a new one is at most this. */
+  get size(): number {
+    return this.#generations.length
+  }
+
   /** The slot of the next entry, under `generationOf` it. */
   take(): number {
     const slot = this.#free.pop() ?? this.#generations.length

@@ -80,9 +80,9 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("placements", nameList(env, placementNames()));
   exports.Set("pairPlacements", nameList(env, pairPlacementNames()));
   exports.Set("parameters", nameList(env, parameters));
-  Napi::Float64Array defaults = Napi::Float64Array::New(env, kParameters.size());
-  for (std::size_t i = 0; i < kParameters.size(); ++i) defaults[i] = kParameters[i].byDefault;
-  exports.Set("parameterDefaults", defaults);
+  std::vector<double> defaults;
+  for (const ParameterInfo& p : kParameters) defaults.push_back(p.byDefault);
+  exports.Set("parameterDefaults", numbersArray(env, defaults));
   exports.Set("statusReasons", nameList(env, reasons));
   exports.Set("eventLayout", eventLayout(env));
   exports.Set("Trace", TraceWrap::define(env));

@@ -1,6 +1,7 @@
 #include "binding/convert.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "binding/model_convert.h"
 #include "order/registry.h"
@@ -10,7 +11,8 @@
 namespace laxity::binding {
 
 bool fail(Napi::Env env, const std::string& message) {
-  if (!env.IsExceptionPending()) Napi::TypeError::New(env, message).ThrowAsJavaScriptException();
+  // Not through Napi::TypeError, which aborts where the environment takes no exception any more.
+  if (!env.IsExceptionPending()) napi_throw_type_error(env, "ERR_LAXITY_NATIVE", message.c_str());
   return false;
 }
 
@@ -29,6 +31,26 @@ bool readColumn(Napi::Object from, const char* name, napi_typedarray_type type, 
   }
   out->present = true;
   return true;
+}
+
+bool isShared(Napi::Env env, napi_value array) {
+  napi_value buffer = nullptr;
+  bool ordinary = true;
+  return napi_get_typedarray_info(env, array, nullptr, nullptr, nullptr, &buffer, nullptr) == napi_ok &&
+         napi_is_arraybuffer(env, buffer, &ordinary) == napi_ok && !ordinary;
+}
+
+Napi::Value arrayOf(Napi::Env env, napi_typedarray_type type, const void* elements, std::size_t bytes,
+                    std::size_t count) {
+  void* data = nullptr;
+  napi_value buffer = nullptr;
+  napi_value array = nullptr;
+  if (napi_create_arraybuffer(env, bytes, &data, &buffer) != napi_ok || (bytes > 0 && data == nullptr) ||
+      napi_create_typedarray(env, type, count, buffer, 0, &array) != napi_ok) {
+    return env.Undefined();
+  }
+  if (bytes > 0) std::memcpy(data, elements, bytes);
+  return Napi::Value(env, array);
 }
 
 bool readNumber(Napi::Object from, const char* name, double* out) {

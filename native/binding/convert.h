@@ -1,11 +1,15 @@
 // JavaScript values to the core's plain structs. The facade has validated them; here only what would corrupt
-// memory or make no sense to the core is checked again, with a TypeError that names the field.
+// memory or make no sense to the core is checked again, with a coded TypeError that names the field.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "binding/napi_setup.h"
+#include "binding/object_wrap.h"
 #include "binding/placement_function.h"
 #include "scheduler/scheduler.h"
 #include "simulator/simulation.h"
@@ -13,8 +17,7 @@
 
 namespace laxity::binding {
 
-/// Throws and returns false on the first problem; every reader below does.
-bool fail(Napi::Env env, const std::string& message);
+// Every reader throws (object_wrap.h) and returns false on the first problem.
 
 /// A typed array of exactly this element type, over an ArrayBuffer or a SharedArrayBuffer. `length` in
 /// elements. `present` is false (and nothing thrown) where an optional field is missing.
@@ -24,6 +27,24 @@ struct Column {
   bool present = false;
 };
 bool readColumn(Napi::Object from, const char* name, napi_typedarray_type type, bool optional, Column* out);
+
+/// Whether a typed array lies over a SharedArrayBuffer, which can be neither detached nor shrunk. Required of
+/// all memory that is used after JavaScript had a turn.
+bool isShared(Napi::Env env, napi_value array);
+
+/// A new array with a copy of the `count` elements; undefined where the environment is being terminated,
+/// which makes no more arrays (Napi::TypedArray::New would give one without memory).
+Napi::Value arrayOf(Napi::Env env, napi_typedarray_type type, const void* elements, std::size_t bytes,
+                    std::size_t count);
+inline Napi::Value bytesArray(Napi::Env env, const void* data, std::size_t bytes) {
+  return arrayOf(env, napi_uint8_array, data, bytes, bytes);
+}
+inline Napi::Value numbersArray(Napi::Env env, std::span<const double> values) {
+  return arrayOf(env, napi_float64_array, values.data(), values.size_bytes(), values.size());
+}
+inline Napi::Value countsArray(Napi::Env env, std::span<const std::uint32_t> values) {
+  return arrayOf(env, napi_uint32_array, values.data(), values.size_bytes(), values.size());
+}
 
 bool readNumber(Napi::Object from, const char* name, double* out);
 bool readString(Napi::Object from, const char* name, std::string* out);

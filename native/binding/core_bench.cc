@@ -33,14 +33,14 @@ bool readOptions(const Napi::CallbackInfo& info, const Option (&options)[N], dou
 /// ns of one of `operations` in each of `repeats` rounds; a first one lets arrays grow and is not counted.
 template <class Round>
 Napi::Value rounds(Napi::Env env, double repeats, double operations, Round&& round) {
-  Napi::Float64Array ns = Napi::Float64Array::New(env, static_cast<std::size_t>(repeats));
+  std::vector<double> ns(static_cast<std::size_t>(repeats));
   round();
-  for (std::size_t i = 0; i < ns.ElementLength(); ++i) {
+  for (double& each : ns) {
     const std::int64_t before = threadCpuNs();
     round();
-    ns[i] = static_cast<double>(threadCpuNs() - before) / operations;
+    each = static_cast<double>(threadCpuNs() - before) / operations;
   }
-  return ns;
+  return numbersArray(env, ns);
 }
 
 constexpr std::uint32_t kKeys = 1'000'000'000;

@@ -69,7 +69,7 @@ Napi::Function LatencyWrap::define(Napi::Env env) {
        InstanceMethod<&LatencyWrap::mixed>("mixed")});
 }
 
-LatencyWrap::LatencyWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<LatencyWrap>(info) {
+LatencyWrap::LatencyWrap(const Napi::CallbackInfo& info) : ObjectWrap<LatencyWrap>(info) {
   std::vector<LatencyModel> models;
   if (!info[0].IsObject()) {
     fail(info.Env(), "Expected { latencies: [description] }");
@@ -131,13 +131,12 @@ Napi::Value LatencyWrap::mixed(const Napi::CallbackInfo& info) {
 Napi::Function RooflineWrap::define(Napi::Env env) {
   return DefineClass(
       env, "Roofline",
-      {InstanceAccessor<&RooflineWrap::status>("status"),
-       InstanceMethod<&RooflineWrap::iterations>("iterations"),
+      {Accessor<&RooflineWrap::status>("status"), InstanceMethod<&RooflineWrap::iterations>("iterations"),
        InstanceMethod<&RooflineWrap::memory>("memory"), InstanceMethod<&RooflineWrap::transfer>("transfer"),
        InstanceMethod<&RooflineWrap::load>("load")});
 }
 
-RooflineWrap::RooflineWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<RooflineWrap>(info) {
+RooflineWrap::RooflineWrap(const Napi::CallbackInfo& info) : ObjectWrap<RooflineWrap>(info) {
   if (!info[0].IsObject()) {
     fail(info.Env(), "Expected a description");
     return;
@@ -190,8 +189,9 @@ Napi::Value RooflineWrap::memory(const Napi::CallbackInfo& info) {
 /// (to, tokens, link, prefillMs | undefined): ms; with prefillMs the layer-overlapped form.
 Napi::Value RooflineWrap::transfer(const Napi::CallbackInfo& info) {
   LinkOptions link;
-  RooflineWrap* to = info[0].IsObject() ? Unwrap(info[0].As<Napi::Object>()) : nullptr;
-  if (to == nullptr || !info[1].IsNumber() || !usable() || !to->usable()) {
+  const RooflineWrap* to = of(info.Env(), info[0]);
+  if (to == nullptr) return info.Env().Undefined();
+  if (!info[1].IsNumber() || !usable() || !to->usable()) {
     fail(info.Env(), "Expected another roofline and a number of tokens");
     return info.Env().Undefined();
   }

@@ -3,14 +3,17 @@
 #pragma once
 
 #include "binding/napi_setup.h"
+#include "binding/object_wrap.h"
 #include "model/latency.h"
 #include "model/roofline.h"
 
 namespace laxity::binding {
 
 /// One LatencyModel of any kind: `new Latency({ latencies: [description] })`.
-class LatencyWrap : public Napi::ObjectWrap<LatencyWrap> {
+class LatencyWrap : public ObjectWrap<LatencyWrap> {
  public:
+  static constexpr char kName[] = "Latency";
+  static constexpr napi_type_tag kTag{0x2821ec6c2a071458, 0xb7adea2c6a7f07c4};
   static Napi::Function define(Napi::Env env);
   explicit LatencyWrap(const Napi::CallbackInfo& info);
 
@@ -22,8 +25,10 @@ class LatencyWrap : public Napi::ObjectWrap<LatencyWrap> {
 };
 
 /// The closed form of one roofline. `status` is not 0 where the core refused the description.
-class RooflineWrap : public Napi::ObjectWrap<RooflineWrap> {
+class RooflineWrap : public ObjectWrap<RooflineWrap> {
  public:
+  static constexpr char kName[] = "Roofline";
+  static constexpr napi_type_tag kTag{0x0fe8ef9105632ea9, 0xe01ac3737a5c2399};
   static Napi::Function define(Napi::Env env);
   explicit RooflineWrap(const Napi::CallbackInfo& info);
   const RooflineSpec& spec() const { return spec_; }

@@ -50,9 +50,7 @@ class Column64 {
  public:
   void push(double value) { values_.push_back(value); }
   void set(Napi::Object out, const char* name) const {
-    Napi::Float64Array array = Napi::Float64Array::New(out.Env(), values_.size());
-    for (std::size_t i = 0; i < values_.size(); ++i) array[i] = values_[i];
-    out.Set(name, array);
+    out.Set(name, numbersArray(out.Env(), values_));
   }
 
  private:
@@ -182,17 +180,17 @@ Napi::Value plannerBench(const Napi::CallbackInfo& info) {
   PlannerWorkbench bench = setting.bench();
   PairPlanner planner(setting.scalar > 0 ? PairPlanner::Path::kScalar : PairPlanner::Path::kAuto);
   std::size_t entries = 0;
-  Napi::Float64Array ns = Napi::Float64Array::New(env, static_cast<std::size_t>(setting.repeats));
-  for (std::size_t round = 0; round < ns.ElementLength(); ++round) {
+  std::vector<double> ns(static_cast<std::size_t>(setting.repeats));
+  for (double& each : ns) {
     const std::int64_t before = threadCpuNs();
     for (std::uint32_t i = 0; i < static_cast<std::uint32_t>(setting.plans); ++i) {
       bench.step();
       entries = bench.plan(planner, setting.options()).size();
     }
-    ns[round] = static_cast<double>(threadCpuNs() - before) / setting.plans;
+    each = static_cast<double>(threadCpuNs() - before) / setting.plans;
   }
   Napi::Object result = Napi::Object::New(env);
-  result.Set("ns", ns);
+  result.Set("ns", numbersArray(env, ns));
   result.Set("entries", static_cast<double>(entries));
   result.Set("vectorised", planner.vectorised());
   return result;

@@ -43,15 +43,14 @@ Napi::Function SchedulerWrap::define(Napi::Env env) {
        InstanceMethod<&SchedulerWrap::instances>("instances"),
        InstanceMethod<&SchedulerWrap::totals>("totals"), InstanceMethod<&SchedulerWrap::callInfo>("callInfo"),
        InstanceMethod<&SchedulerWrap::queue>("queue"), InstanceMethod<&SchedulerWrap::preview>("preview"),
-       InstanceMethod<&SchedulerWrap::lengths>("lengths"), InstanceAccessor<&SchedulerWrap::freed>("freed"),
+       InstanceMethod<&SchedulerWrap::lengths>("lengths"), Accessor<&SchedulerWrap::freed>("freed"),
        InstanceMethod<&SchedulerWrap::horizonMs>("horizonMs"),
-       InstanceAccessor<&SchedulerWrap::decisions>("decisions"),
-       InstanceAccessor<&SchedulerWrap::refusals>("refusals"),
-       InstanceAccessor<&SchedulerWrap::placementFailure>("placementFailure"),
-       InstanceAccessor<&SchedulerWrap::nextWakeMs>("nextWakeMs")});
+       Accessor<&SchedulerWrap::decisions>("decisions"), Accessor<&SchedulerWrap::refusals>("refusals"),
+       Accessor<&SchedulerWrap::placementFailure>("placementFailure"),
+       Accessor<&SchedulerWrap::nextWakeMs>("nextWakeMs")});
 }
 
-SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<SchedulerWrap>(info) {
+SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : ObjectWrap<SchedulerWrap>(info) {
   const Napi::Env env = info.Env();
   if (!info[0].IsObject() || !info[1].IsTypedArray()) {
     fail(env, "Expected a configuration and a Uint8Array over the ring");
@@ -73,8 +72,8 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   void* data = nullptr;
   if (napi_get_typedarray_info(env, info[1], &type, &length, &data, nullptr, nullptr) != napi_ok ||
       type != napi_uint8_array || length < 2 * sizeof(EventRecord) || length % sizeof(EventRecord) != 0 ||
-      reinterpret_cast<std::uintptr_t>(data) % 8 != 0) {
-    fail(env, "Expected a ring of at least two whole records");
+      reinterpret_cast<std::uintptr_t>(data) % 8 != 0 || !isShared(env, info[1])) {
+    fail(env, "Expected a ring of at least two whole records over a SharedArrayBuffer");
     return;
   }
   function_.keepIn(info.This().As<Napi::Object>());
@@ -84,8 +83,8 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   if (info[2].IsTypedArray()) {
     if (napi_get_typedarray_info(env, info[2], &type, &length, &data, nullptr, nullptr) != napi_ok ||
         type != napi_uint8_array || length < sizeof(OutHeader) ||
-        reinterpret_cast<std::uintptr_t>(data) % 8 != 0) {
-      fail(env, "Expected a Uint8Array with room for what decide gives");
+        reinterpret_cast<std::uintptr_t>(data) % 8 != 0 || !isShared(env, info[2])) {
+      fail(env, "Expected a Uint8Array over a SharedArrayBuffer with room for what decide gives");
       return;
     }
     out_ = static_cast<unsigned char*>(data);
@@ -216,15 +215,11 @@ Napi::Value SchedulerWrap::applyLog(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value SchedulerWrap::decisions(const Napi::CallbackInfo& info) {
-  Napi::Uint8Array out = Napi::Uint8Array::New(info.Env(), made_.size());
-  if (!made_.empty()) std::memcpy(out.Data(), made_.data(), made_.size());
-  return out;
+  return bytesArray(info.Env(), made_.data(), made_.size());
 }
 
 Napi::Value SchedulerWrap::refusals(const Napi::CallbackInfo& info) {
-  Napi::Uint32Array out = Napi::Uint32Array::New(info.Env(), refusals_.size());
-  for (std::size_t i = 0; i < refusals_.size(); ++i) out[i] = refusals_[i];
-  return out;
+  return countsArray(info.Env(), refusals_);
 }
 
 /// Why the last decide returned -3: { threw, value }, else null.
@@ -251,8 +246,7 @@ Napi::Value SchedulerWrap::setLogging(const Napi::CallbackInfo& info) {
 /// The records since the last call, or an empty array.
 Napi::Value SchedulerWrap::takeLog(const Napi::CallbackInfo& info) {
   const auto& records = log_.records();
-  Napi::Uint8Array out = Napi::Uint8Array::New(info.Env(), records.size() * sizeof(EventRecord));
-  if (!records.empty()) std::memcpy(out.Data(), records.data(), records.size() * sizeof(EventRecord));
+  const Napi::Value out = bytesArray(info.Env(), records.data(), records.size() * sizeof(EventRecord));
   log_.clear();
   return out;
 }
@@ -362,15 +356,15 @@ Napi::Value SchedulerWrap::callInfo(const Napi::CallbackInfo& info) {
 /// Waiting calls of an instance in the order in which they would be picked: [slot, generation, key, ...].
 Napi::Value SchedulerWrap::queue(const Napi::CallbackInfo& info) {
   const std::uint32_t m = info[0].ToNumber().Uint32Value();
-  if (!scheduler_ || !scheduler_->cluster().known(m)) return Napi::Float64Array::New(info.Env(), 0);
+  if (!scheduler_ || !scheduler_->cluster().known(m)) return numbersArray(info.Env(), {});
   const auto slots = scheduler_->queueInOrder(m);
-  Napi::Float64Array out = Napi::Float64Array::New(info.Env(), slots.size() * 3);
+  std::vector<double> out(slots.size() * 3);
   for (std::size_t i = 0; i < slots.size(); ++i) {
     out[i * 3] = slots[i];
     out[i * 3 + 1] = scheduler_->graph().call(slots[i]).generation;
     out[i * 3 + 2] = scheduler_->keyOf(slots[i]);
   }
-  return out;
+  return numbersArray(info.Env(), out);
 }
 
 /// A reveal's record -> [status, chosen, then per candidate: instance, prefill ms, exec ms, projected finish
@@ -396,7 +390,7 @@ Napi::Value SchedulerWrap::preview(const Napi::CallbackInfo& info) {
                             ? scheduler_->preview(record.reveal, &candidates_, &chosen)
                             : Status::kBadValue;
   deciding_ = false;
-  Napi::Float64Array out = Napi::Float64Array::New(env, 2 + candidates_.size() * 4);
+  std::vector<double> out(2 + candidates_.size() * 4);
   out[0] = static_cast<int>(status);
   out[1] = chosen == kNoSlot ? -1.0 : static_cast<double>(chosen);
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
@@ -406,7 +400,7 @@ Napi::Value SchedulerWrap::preview(const Napi::CallbackInfo& info) {
     out[4 + i * 4] = toMs(c.cost.exec);
     out[5 + i * 4] = toMs(c.delta);
   }
-  return out;
+  return numbersArray(env, out);
 }
 
 /// (template, stage, out) -> [observations, mean, high, observed calls, their tokens, summed error, above the
@@ -438,10 +432,6 @@ Napi::Value SchedulerWrap::horizonMs(const Napi::CallbackInfo& info) {
   return Napi::Number::New(info.Env(), known ? toMs(scheduler_->graph().workflow(slot).horizon) : 0);
 }
 
-Napi::Value SchedulerWrap::freed(const Napi::CallbackInfo& info) {
-  Napi::Uint32Array out = Napi::Uint32Array::New(info.Env(), freed_.size());
-  for (std::size_t i = 0; i < freed_.size(); ++i) out[i] = freed_[i];
-  return out;
-}
+Napi::Value SchedulerWrap::freed(const Napi::CallbackInfo& info) { return countsArray(info.Env(), freed_); }
 
 }  // namespace laxity::binding

@@ -8,14 +8,17 @@
 #include <vector>
 
 #include "binding/napi_setup.h"
+#include "binding/object_wrap.h"
 #include "binding/placement_function.h"
 #include "scheduler/log.h"
 #include "scheduler/scheduler.h"
 
 namespace laxity::binding {
 
-class SchedulerWrap : public Napi::ObjectWrap<SchedulerWrap> {
+class SchedulerWrap : public ObjectWrap<SchedulerWrap> {
  public:
+  static constexpr char kName[] = "Scheduler";
+  static constexpr napi_type_tag kTag{0xfd6ab2e298c11de4, 0x9a127df59f61070d};
   static Napi::Function define(Napi::Env env);
   explicit SchedulerWrap(const Napi::CallbackInfo& info);
 

@@ -13,40 +13,47 @@
 namespace laxity::binding {
 namespace {
 
+/// `shared`: JavaScript gets turns before the column is written.
 template <class T>
-bool output(Napi::Object from, const char* name, napi_typedarray_type type, std::size_t length, T** out) {
+bool output(Napi::Object from, const char* name, napi_typedarray_type type, std::size_t length, bool shared,
+            T** out) {
   Column column;
   if (!readColumn(from, name, type, true, &column)) return false;
   if (!column.present) return true;
   if (column.length < length) return fail(from.Env(), std::string("`") + name + "` is too short");
+  if (shared && !isShared(from.Env(), from.Get(name)))
+    return fail(from.Env(), std::string("Expected a SharedArrayBuffer below `") + name + "`");
   *out = static_cast<T*>(column.data);
   return true;
 }
 
-bool readOutputs(Napi::Object from, const Trace& bound, RunOutputs* out) {
+bool readOutputs(Napi::Object from, const Trace& bound, bool shared, std::vector<double>* scaleList,
+                 RunOutputs* out) {
   const TraceColumns& trace = bound.columns();
   Column scales;
   if (!readColumn(from, "scales", napi_float64_array, true, &scales)) return false;
-  out->scales = {static_cast<const double*>(scales.data), scales.length};
-  if (!output(from, "latencyMs", napi_float64_array, trace.workflows, &out->latencyMs) ||
-      !output(from, "baseMs", napi_float64_array, trace.workflows, &out->baseMs) ||
-      !output(from, "arrivalMs", napi_float64_array, trace.workflows, &out->arrivalMs) ||
-      !output(from, "instance", napi_uint16_array, trace.calls, &out->instance) ||
-      !output(from, "readyMs", napi_float64_array, trace.calls, &out->readyMs) ||
-      !output(from, "leasedMs", napi_float64_array, trace.calls, &out->leasedMs) ||
-      !output(from, "firstTokenMs", napi_float64_array, trace.calls, &out->firstTokenMs) ||
-      !output(from, "finishedMs", napi_float64_array, trace.calls, &out->finishedMs) ||
-      !output(from, "decodeInstance", napi_uint16_array, trace.calls, &out->decodeInstance) ||
-      !output(from, "transferStartMs", napi_float64_array, trace.calls, &out->transferStartMs) ||
-      !output(from, "transferredMs", napi_float64_array, trace.calls, &out->transferredMs) ||
-      !output(from, "decodeMs", napi_float64_array, trace.calls, &out->decodeMs) ||
-      !output(from, "attainment", napi_float64_array, scales.length, &out->attainment) ||
-      !output(from, "control", napi_int32_array, 2, &out->control)) {
+  const auto* given = static_cast<const double*>(scales.data);
+  scaleList->assign(given, given + scales.length);
+  out->scales = *scaleList;
+  if (!output(from, "latencyMs", napi_float64_array, trace.workflows, shared, &out->latencyMs) ||
+      !output(from, "baseMs", napi_float64_array, trace.workflows, shared, &out->baseMs) ||
+      !output(from, "arrivalMs", napi_float64_array, trace.workflows, shared, &out->arrivalMs) ||
+      !output(from, "instance", napi_uint16_array, trace.calls, shared, &out->instance) ||
+      !output(from, "readyMs", napi_float64_array, trace.calls, shared, &out->readyMs) ||
+      !output(from, "leasedMs", napi_float64_array, trace.calls, shared, &out->leasedMs) ||
+      !output(from, "firstTokenMs", napi_float64_array, trace.calls, shared, &out->firstTokenMs) ||
+      !output(from, "finishedMs", napi_float64_array, trace.calls, shared, &out->finishedMs) ||
+      !output(from, "decodeInstance", napi_uint16_array, trace.calls, shared, &out->decodeInstance) ||
+      !output(from, "transferStartMs", napi_float64_array, trace.calls, shared, &out->transferStartMs) ||
+      !output(from, "transferredMs", napi_float64_array, trace.calls, shared, &out->transferredMs) ||
+      !output(from, "decodeMs", napi_float64_array, trace.calls, shared, &out->decodeMs) ||
+      !output(from, "attainment", napi_float64_array, scales.length, shared, &out->attainment) ||
+      !output(from, "control", napi_int32_array, 2, shared, &out->control)) {
     return false;
   }
   const std::size_t tenantCells = bound.tenants() * kTenantColumns;
   double* tenants = nullptr;
-  if (!output(from, "tenants", napi_float64_array, tenantCells, &tenants)) return false;
+  if (!output(from, "tenants", napi_float64_array, tenantCells, shared, &tenants)) return false;
   if (tenants != nullptr) out->tenants = {tenants, tenantCells};
   if (scales.length > 0 && out->attainment == nullptr)
     return fail(from.Env(), "`scales` without `attainment`");
@@ -192,14 +199,15 @@ Napi::Function SimulatorWrap::define(Napi::Env env) {
        InstanceMethod<&SimulatorWrap::reference>("reference")});
 }
 
-SimulatorWrap::SimulatorWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<SimulatorWrap>(info) {
+SimulatorWrap::SimulatorWrap(const Napi::CallbackInfo& info) : ObjectWrap<SimulatorWrap>(info) {
   const Napi::Env env = info.Env();
   if (!info[0].IsObject() || !info[1].IsObject()) {
     fail(env, "Expected a trace and a cluster");
     return;
   }
-  TraceWrap* trace = TraceWrap::Unwrap(info[0].As<Napi::Object>());
-  if (trace == nullptr || !ok(trace->trace().problem().status)) {
+  const TraceWrap* trace = TraceWrap::of(env, info[0]);
+  if (trace == nullptr) return;
+  if (!ok(trace->trace().problem().status)) {
     fail(env, "Expected a bound trace");
     return;
   }
@@ -224,12 +232,9 @@ Napi::Value SimulatorWrap::record(const Napi::CallbackInfo& info) {
   EventLog log;
   const Napi::Value result = simulate(info, &log);
   if (info.Env().IsExceptionPending()) return info.Env().Undefined();
-  const std::size_t bytes = log.records().size() * sizeof(EventRecord);
-  Napi::Uint8Array data = Napi::Uint8Array::New(info.Env(), bytes);
-  if (bytes > 0) std::memcpy(data.Data(), log.records().data(), bytes);
   Napi::Object both = Napi::Object::New(info.Env());
   both.Set("result", result);
-  both.Set("log", data);
+  both.Set("log", bytesArray(info.Env(), log.records().data(), log.records().size() * sizeof(EventRecord)));
   return both;
 }
 
@@ -282,8 +287,9 @@ Napi::Value SimulatorWrap::simulate(const Napi::CallbackInfo& info, EventLog* lo
   PlacementFunction function;
   RunOptions options;
   RunOutputs outputs;
+  std::vector<double> scales;
   if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options, &function) ||
-      !readOutputs(info[1].As<Napi::Object>(), *trace_, &outputs)) {
+      !readOutputs(info[1].As<Napi::Object>(), *trace_, function.bound(), &scales, &outputs)) {
     return env.Undefined();
   }
   if (options.stageTemplate > 0 && options.stageTemplate >= cluster_.templates.size()) {

@@ -2,12 +2,15 @@
 #pragma once
 
 #include "binding/napi_setup.h"
+#include "binding/object_wrap.h"
 #include "simulator/simulation.h"
 
 namespace laxity::binding {
 
-class SimulatorWrap : public Napi::ObjectWrap<SimulatorWrap> {
+class SimulatorWrap : public ObjectWrap<SimulatorWrap> {
  public:
+  static constexpr char kName[] = "Simulator";
+  static constexpr napi_type_tag kTag{0xc409f178a80f7827, 0x9de30c32a136530a};
   static Napi::Function define(Napi::Env env);
   explicit SimulatorWrap(const Napi::CallbackInfo& info);
 

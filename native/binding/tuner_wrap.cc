@@ -263,7 +263,7 @@ bool readScript(Napi::Object from, std::vector<ScriptStep>* out) {
 
 Napi::Value tunerEvents(Napi::Env env, const std::vector<TunerEvent>& events, std::size_t first) {
   first = std::min(first, events.size());
-  Napi::Float64Array rows = Napi::Float64Array::New(env, (events.size() - first) * kTunerColumns);
+  std::vector<double> rows((events.size() - first) * kTunerColumns);
   for (std::size_t i = first; i < events.size(); ++i) {
     const TunerEvent& e = events[i];
     const double row[kTunerColumns] = {toMs(e.t),
@@ -277,9 +277,9 @@ Napi::Value tunerEvents(Napi::Env env, const std::vector<TunerEvent>& events, st
                                        e.gain,
                                        e.p,
                                        e.regret};
-    std::memcpy(rows.Data() + (i - first) * kTunerColumns, row, sizeof row);
+    std::memcpy(rows.data() + (i - first) * kTunerColumns, row, sizeof row);
   }
-  return rows;
+  return numbersArray(env, rows);
 }
 
 Napi::Function TunerWrap::define(Napi::Env env) {
@@ -287,10 +287,10 @@ Napi::Function TunerWrap::define(Napi::Env env) {
       env, "Tuner",
       {InstanceMethod<&TunerWrap::feed>("feed"), InstanceMethod<&TunerWrap::due>("due"),
        InstanceMethod<&TunerWrap::begin>("begin"), InstanceMethod<&TunerWrap::arrived>("arrived"),
-       InstanceMethod<&TunerWrap::events>("events"), InstanceAccessor<&TunerWrap::nextWakeMs>("nextWakeMs")});
+       InstanceMethod<&TunerWrap::events>("events"), Accessor<&TunerWrap::nextWakeMs>("nextWakeMs")});
 }
 
-TunerWrap::TunerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<TunerWrap>(info) {
+TunerWrap::TunerWrap(const Napi::CallbackInfo& info) : ObjectWrap<TunerWrap>(info) {
   TunerOptions options;
   std::vector<LatencyModel> latencies;
   if (!info[0].IsObject() || !info[1].IsObject() || !info[2].IsNumber()) {
@@ -347,9 +347,7 @@ Napi::Value TunerWrap::begin(const Napi::CallbackInfo& info) {
   for (std::uint32_t m = 0; m < service.instances(); ++m) specs.push_back(service.spec(m));
   Packer packer;
   pack(input, specs, service.given(), &packer);
-  Napi::Uint8Array bytes = Napi::Uint8Array::New(info.Env(), packer.bytes().size());
-  std::memcpy(bytes.Data(), packer.bytes().data(), packer.bytes().size());
-  return bytes;
+  return bytesArray(info.Env(), packer.bytes().data(), packer.bytes().size());
 }
 
 Napi::Value TunerWrap::arrived(const Napi::CallbackInfo& info) {
@@ -408,9 +406,9 @@ Napi::Value sweepWindowOf(const Napi::CallbackInfo& info) {
   }
   assumeCaches(input, &cluster);
   const SweepResult result = sweepWindow(input, cluster, run, options);
-  Napi::Float64Array numbers = Napi::Float64Array::New(env, kResultNumbers);
-  numbersOf(result, numbers.Data());
-  return numbers;
+  double numbers[kResultNumbers];
+  numbersOf(result, numbers);
+  return numbersArray(env, numbers);
 }
 
 }  // namespace laxity::binding

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "binding/napi_setup.h"
+#include "binding/object_wrap.h"
 #include "tuner/tuner.h"
 
 namespace laxity::binding {
@@ -16,8 +17,10 @@ bool readScript(Napi::Object from, std::vector<ScriptStep>* out);
 /// One row of kTunerColumns numbers per event, from the `first` on.
 Napi::Value tunerEvents(Napi::Env env, const std::vector<TunerEvent>& events, std::size_t first);
 
-class TunerWrap : public Napi::ObjectWrap<TunerWrap> {
+class TunerWrap : public ObjectWrap<TunerWrap> {
  public:
+  static constexpr char kName[] = "Tuner";
+  static constexpr napi_type_tag kTag{0x58364b97e8b64802, 0x54b794b074166336};
   static Napi::Function define(Napi::Env env);
   explicit TunerWrap(const Napi::CallbackInfo& info);
 

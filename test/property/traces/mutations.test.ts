@@ -5,9 +5,10 @@ import { runInNewContext } from 'node:vm'
 import { gzipSync } from 'node:zlib'
 import { LaxityError } from '../../../lib/errors.ts'
 import { readTrace, type TraceFormat } from '../../../lib/traces/read.ts'
+import { generator, mutate } from '../../support/mutate.ts'
 
-const MUTATIONS = 100_000
-const SEED = 20_250_505
+const MUTATIONS = Number(process.env.LAXITY_FUZZ_MUTATIONS ?? 100_000)
+const SEED = Number(process.env.FUZZ_SEED ?? 20_250_505)
 /** Reads in flight: lets gzip use the thread pool. */
 const BATCH = 250
 const SLOWEST_BATCH_MS = 20_000
@@ -79,66 +80,6 @@ const bases: { bytes: Buffer; format?: TraceFormat }[] = [
   { bytes: lats },
 ]
 
-/** Pieces that mean something to a parser. */
-const FRAGMENTS = [
-  '{',
-  '}',
-  '[',
-  ']',
-  '"',
-  ',',
-  ':',
-  '\n',
-  '\\',
-  '\\u',
-  '-',
-  '1e999',
-  'NaN',
-  'null',
-  '0.5',
-  '\u0000',
-  '{}',
-  '[]',
-  '\ufeff',
-  '"id":"a"',
-].map((text) => Buffer.from(text))
-
-/** mulberry32: draws whole numbers below n. */
-function generator(seed: number): (n: number) => number {
-  let state = seed >>> 0
-  return (n) => {
-    state = (state + 0x6d2b79f5) >>> 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) % n
-  }
-}
-
-function mutate(bytes: Buffer, draw: (n: number) => number): Buffer {
-  if (bytes.length === 0) return bytes
-  const at = draw(bytes.length)
-  const end = at + draw(Math.min(bytes.length - at, 40) + 1)
-  switch (draw(6)) {
-    case 0: {
-      const copy = Buffer.from(bytes)
-      copy[at]! ^= 1 << draw(8)
-      return copy
-    }
-    case 1:
-      return bytes.subarray(0, at)
-    case 2:
-      return Buffer.concat([bytes.subarray(0, at), bytes.subarray(end)])
-    case 3:
-      return Buffer.concat([bytes.subarray(0, end), bytes.subarray(at)])
-    case 4: {
-      const noise = Buffer.from(Array.from({ length: 1 + draw(8) }, () => draw(256)))
-      return Buffer.concat([bytes.subarray(0, at), noise, bytes.subarray(at)])
-    }
-    default:
-      return Buffer.concat([bytes.subarray(0, at), FRAGMENTS[draw(FRAGMENTS.length)]!, bytes.subarray(at)])
-  }
-}
-
 function heapAfterCollection(): number {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc')()
@@ -165,7 +106,7 @@ describe('mutated traces', () => {
   })
 
   it(`${MUTATIONS} mutations never crash, hang or leak, and fail only with coded errors`, async function () {
-    this.timeout(300_000)
+    this.timeout(Math.max(300_000, MUTATIONS * 3))
     const draw = generator(SEED)
     const outcomes = new Map<string, number>()
     const pending = new Set<Buffer>()

@@ -1,0 +1,36 @@
+# The core without Node: the doctest program, the fuzz targets and the hot paths of the gate, which share its objects. Used by
+# native-test.sh, fuzz.sh and bench/gate, which set BUILD; LAWS (empty: no laws are compiled in), CXX, CXXFLAGS (compiling and linking), LDFLAGS and DRIVER (empty for libFuzzer) may be set.
+CXX ?= g++
+CXXFLAGS ?= -O2 -g
+LAWS ?= -DLAXITY_LAWS=1
+DRIVER ?= test/fuzz/driver.cc
+FLAGS = -std=c++20 -fno-exceptions -fno-rtti -ffp-contract=off -Wall -Wextra -Werror $(LAWS) -Inative -Itest/native -MMD -MP
+CORE := $(patsubst %.cc,$(BUILD)/%.o,$(shell node scripts/native-sources.mjs))
+# SUITES: files of test/native by their names without _test.cc; their helpers go with them.
+HELPERS := $(filter-out %_test.cc,$(wildcard test/native/*.cc))
+TESTS := $(patsubst %.cc,$(BUILD)/%.o,$(HELPERS) $(wildcard $(patsubst %,test/native/%_test.cc,$(or $(SUITES),*))))
+ORACLES := $(BUILD)/test/native/naive_planner.o $(BUILD)/test/native/stepping.o $(BUILD)/test/native/queueing.o
+
+.PHONY: $(BUILD)/native-test
+$(BUILD)/native-test: $(CORE) $(TESTS)
+	$(CXX) $(CXXFLAGS) -o $@ $^ -lpthread
+$(BUILD)/fuzz-%: $(BUILD)/test/fuzz/%.o $(CORE) $(ORACLES) $(DRIVER:%.cc=$(BUILD)/%.o)
+	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^
+$(BUILD)/native/%.o: native/%.cc
+	@mkdir -p $(dir $@)
+	$(CXX) $(FLAGS) $(CXXFLAGS) -c -o $@ $<
+# Without their test cases most helpers of a test file are not used.
+$(BUILD)/test/fuzz/%.o: test/fuzz/%.cc
+	@mkdir -p $(dir $@)
+	$(CXX) $(FLAGS) -fexceptions -frtti -Wno-unused-function -Wno-unused-variable -Wno-unused-const-variable $(CXXFLAGS) -c -o $@ $<
+# doctest needs exceptions only to unwind a failed REQUIRE
+$(BUILD)/test/%.o: test/%.cc
+	@mkdir -p $(dir $@)
+	$(CXX) $(FLAGS) -fexceptions -frtti $(CXXFLAGS) -c -o $@ $<
+$(BUILD)/hot-paths: $(BUILD)/bench/gate/hot_paths.o $(CORE)
+	$(CXX) $(CXXFLAGS) -o $@ $^
+$(BUILD)/bench/%.o: bench/%.cc
+	@mkdir -p $(dir $@)
+	$(CXX) $(FLAGS) $(CXXFLAGS) -c -o $@ $<
+.SECONDARY:
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
