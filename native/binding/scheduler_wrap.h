@@ -39,6 +39,7 @@ class SchedulerWrap : public ObjectWrap<SchedulerWrap> {
   Napi::Value queue(const Napi::CallbackInfo& info);
   Napi::Value preview(const Napi::CallbackInfo& info);
   Napi::Value lengths(const Napi::CallbackInfo& info);
+  Napi::Value stages(const Napi::CallbackInfo& info);
   Napi::Value freed(const Napi::CallbackInfo& info);
   Napi::Value horizonMs(const Napi::CallbackInfo& info);
   void publish(std::span<const Decision> made);

@@ -62,6 +62,7 @@ enum class Parameter : std::uint16_t {
   kStructuralMinimum,  ///< 1 = ratio: final horizons are at least what those of the kind were
                        ///< (horizon_learner.h)
   kPredictHorizons,    ///< 1 = ratio: and what its own predictor, calibrated, says (horizon_learner.h)
+  kRetryBackoffMs,     ///< before retry n a random part of so much x 2^(n - 1) passes; 0 = none
   kCount,
 };
 
@@ -109,6 +110,7 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"tenantSlack", 0, 0, 1e12},
     {"structuralMinimum", 0, 0, 1},
     {"predictHorizons", 0, 0, 1},
+    {"retryBackoffMs", 0, 0, 1e6},
 }};
 
 class PolicyParameters {
