@@ -15,11 +15,20 @@ struct Ratio {
   static constexpr bool kNeedsHorizon = true;
   static constexpr bool kNeedsDelta = true;
   static double key(const OrderView& v) {
-    const double hint = v.call.remaining > 0
-                            ? v.parameters[Parameter::kHintWeight] * static_cast<double>(v.call.remaining)
-                            : 0;
-    const double horizon = static_cast<double>(v.workflow.horizon > 0 ? v.workflow.horizon : 1) + hint;
-    return (static_cast<double>(v.now - v.workflow.arrival + v.delta) + hint) / horizon;
+    return (static_cast<double>(v.now - v.workflow.arrival + v.delta) + hint(v)) / horizon(v);
+  }
+  static KeyLine line(const OrderView& v) {
+    return {v.workflow.arrival, hint(v), horizon(v)};
+  }
+
+ private:
+  static double hint(const OrderView& v) {
+    return v.call.remaining > 0
+               ? v.parameters[Parameter::kHintWeight] * static_cast<double>(v.call.remaining)
+               : 0;
+  }
+  static double horizon(const OrderView& v) {
+    return static_cast<double>(v.workflow.horizon > 0 ? v.workflow.horizon : 1) + hint(v);
   }
 };
 

@@ -17,9 +17,9 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
-#include "base/math.h"
-#include "placement/placement.h"
+#include "placement/finish.h"
 
 namespace laxity {
 
@@ -27,24 +27,35 @@ struct Eftxp {
   static constexpr const char* kName = "eftxp";
   static constexpr bool kSharedQueue = false;
   static constexpr bool kNeedsQueueAhead = true;
-  static constexpr bool kAheadIfContended = true;
+  static constexpr bool kNeedsBacklog = true;
 
   std::uint32_t choose(const PlacementView& view) {
     const double gamma = view.parameters[Parameter::kGamma];
     const double kvWeight = view.parameters[Parameter::kKvWeight];
+    const double horizonMs = view.parameters[Parameter::kUtilisationMs];
+    const std::int64_t need = std::int64_t{view.call.promptTokens} + view.call.predictedTokens;
+    if (stretches_.size() < view.cluster.size()) stretches_.resize(view.cluster.size());
     Choice<double> best;
     view.eachCandidate([&](std::uint32_t m, const Instance& i, const Estimate& e) {
       const Ledger& ledger = i.ledger;
-      const QueueAhead queue = view.queueAhead(m);
-      const std::int64_t need = std::int64_t{view.call.promptTokens} + view.call.predictedTokens;
+      QueueAhead queue;
+      if (i.spec.mode == EngineMode::kPrefillFirst &&
+          ledger.reservedKv + i.backlog.kv + need <= i.spec.kvTokens) {
+        // While all that waits fits beside the leases, no position in the queue holds anything back, whatever the
+        // order says: the calls ahead are a part of all that waits.
+        queue.prefillAll = i.backlog.prefill;
+      } else {
+        queue = view.queueAhead(m);
+      }
       const std::int64_t excess = ledger.reservedKv + queue.kvAhead + need - i.spec.kvTokens;
       const bool blocked = excess > 0 && ledger.leased > 0;
       const bool contended = excess > 0 || i.spec.mode != EngineMode::kPrefillFirst;
       ModeTerms mode;
       if (i.spec.mode != EngineMode::kPrefillFirst) mode = termsOf(i.spec, view.cluster.latency(i));
 
-      const double u = std::min(mode.cap, utilisation(i, view));
-      const double stretch = 1 / std::max(0.001, 1 - u * (1 - mode.rides));
+      const double stretch = i.spec.mode == EngineMode::kPrefillFirst
+                                 ? stretches_[m].at(i, view, horizonMs)
+                                 : stretchOf(mode, utilisationOf(i, view));
       const double prefill = toSeconds(e.prefill);
       const double inProgress = toSeconds(std::max<Nanos>(0, ledger.prefillsEnd - view.now));
       const double ahead =
@@ -82,11 +93,34 @@ struct Eftxp {
     }
     return terms;
   }
-  static double utilisation(const Instance& i, const PlacementView& view) {
-    if (i.utilisation == 0) return 0;
-    const double age = toMs(view.now - i.utilisationAt) / view.parameters[Parameter::kUtilisationMs];
-    return i.utilisation * detExp(-age);
+  static double stretchOf(const ModeTerms& mode, double utilisation) {
+    const double u = std::min(mode.cap, utilisation);
+    return 1 / std::max(0.001, 1 - u * (1 - mode.rides));
   }
+
+  /// The last stretch of a prefill-first instance: many calls are placed at one instant.
+  class Stretch {
+   public:
+    double at(const Instance& i, const PlacementView& view, double horizonMs) {
+      if (now_ != view.now || since_ != i.utilisationAt || utilisation_ != i.utilisation ||
+          horizonMs_ != horizonMs) {
+        now_ = view.now;
+        since_ = i.utilisationAt;
+        utilisation_ = i.utilisation;
+        horizonMs_ = horizonMs;
+        stretch_ = stretchOf({}, utilisationOf(i, view));
+      }
+      return stretch_;
+    }
+
+   private:
+    Nanos now_ = -1;
+    Nanos since_ = 0;
+    double utilisation_ = 0;
+    double horizonMs_ = 0;
+    double stretch_ = 1;
+  };
+  std::vector<Stretch> stretches_;  ///< by instance
 };
 
 }  // namespace laxity

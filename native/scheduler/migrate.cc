@@ -28,6 +28,8 @@ void Scheduler::migrate() {
       touched_[kept++] = instance;
   }
   touched_.resize(kept);
+  if (sharersDue_) std::fill(dueFor_.begin(), dueFor_.end(), 0);
+  sharersDue_ = false;
 }
 
 bool Scheduler::bestMove(Move* best) {
@@ -68,17 +70,19 @@ bool Scheduler::bestMove(Move* best) {
 double Scheduler::projectedOn(const PlacementView& view, std::uint32_t instance) const {
   const Call& c = view.call;
   const Instance& m = cluster_.at(instance);
+  const bool own = c.instance == instance;
+  const Nanos work = m.ledger.work - (own ? c.cost.exec : 0);
+  const std::uint32_t assigned = m.ledger.assigned - (own ? 1 : 0);
+  const Nanos prefillAll = m.backlog.prefill - (own ? c.cost.prefill : 0);
+  const std::int64_t others = m.backlog.kv - (own ? c.cost.kv : 0);
+  // Positions matter only where KV is short.
+  if (m.ledger.reservedKv + others + kvNeedOf(c) <= m.spec.kvTokens)
+    return projectedFinish(view, m, view.estimate(instance),
+                           {prefillAll, 0, work, assigned, static_cast<double>(assigned)});
   QueueAhead queue = queueAhead(this, instance, view);
-  Nanos work = m.ledger.work;
-  std::uint32_t assigned = m.ledger.assigned;
-  if (c.instance == instance) {  // its own entry has its own key and rank: it counts as behind
-    queue.prefillAll -= c.cost.prefill;
-    --queue.behind;
-    work -= c.cost.exec;
-    --assigned;
-  }
+  if (own) --queue.behind;  // its own entry has its own key and rank: it counts as behind
   const bool contended = m.ledger.reservedKv + queue.kvAhead + kvNeedOf(c) > m.spec.kvTokens;
-  const FinishTerms terms{contended ? queue.prefillAhead : queue.prefillAll, queue.kvAhead, work, assigned,
+  const FinishTerms terms{contended ? queue.prefillAhead : prefillAll, queue.kvAhead, work, assigned,
                           static_cast<double>(contended ? m.ledger.leased + queue.behind : assigned)};
   return projectedFinish(view, m, view.estimate(instance), terms);
 }

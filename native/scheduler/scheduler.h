@@ -23,6 +23,7 @@
 #include "scheduler/ahead_index.h"
 #include "scheduler/events.h"
 #include "scheduler/fair_shares.h"
+#include "scheduler/key_lines.h"
 #include "scheduler/live.h"
 #include "scheduler/log.h"
 #include "scheduler/migrate.h"
@@ -123,7 +124,7 @@ class Scheduler {
   std::span<const Decision> decide(Nanos t) {
     decisions_.clear();
     if (!ok(place(t))) return {};
-    if (!rejected_.empty() || !touched_.empty() || (pairs_ != nullptr && pairsDue())) decideAll();
+    if (anyTouched() || !rejected_.empty() || (pairs_ != nullptr && pairsDue())) decideAll();
     if (revoked_) settleRevoked(t);
     if (rules_.any) enforceLimits(t);
     if (log_ != nullptr) logDecisions(t);
@@ -366,8 +367,11 @@ class Scheduler {
   /// A change of the queue alone matters only where a lease is thinkable: a full or prefilling instance is
   /// touched again by the very event that makes room.
   void touchQueue(std::uint32_t instance) {
-    if (migrates_) return touchSharers(cluster_.at(instance).spec.model);
-    touchIfRoom(instance);
+    if (!migrates_) return touchIfRoom(instance);
+    const std::uint16_t model = cluster_.at(instance).spec.model;
+    if (config_.feedback == Feedback::kBoundary) return touchSharers(model);
+    dueFor_[model] = 1;
+    sharersDue_ = true;
   }
   void touchIfRoom(std::uint32_t instance) {
     const Instance& m = cluster_.at(instance);
@@ -400,6 +404,11 @@ class Scheduler {
            m.ledger.unprefilledTokens + m.ledger.running() >= m.spec.chunkTokens;
   }
   void touchSharers(std::uint16_t model);
+  void touchDue();
+  bool anyTouched() {
+    if (sharersDue_) touchDue();
+    return !touched_.empty();
+  }
 
   // queues
   IndexedHeap& queueOf(const Call& c);
@@ -407,6 +416,19 @@ class Scheduler {
   void enqueue(std::uint32_t slot);
   void dequeue(std::uint32_t slot);
   std::uint32_t pick(const IndexedHeap& queue) const;
+  template <class Type>
+  std::uint32_t pickByLines(const Type& order, const IndexedHeap& queue) const;
+  template <class Type, class EachSlot>
+  std::uint32_t mostUrgentOf(const Type& order, EachSlot&& each) const;
+  bool linesHold(const KeyLines& lines, const Instance& m, KeyLines::Common* common) const;
+  KeyLines::Line lineOf(const Call& c) const;
+  /// Call whenever what the line of a waiting call is made of may have changed.
+  void redrawLine(std::uint32_t slot) {
+    const Call& c = graph_.call(slot);
+    if (!drawsLines_ || c.state != CallState::kWaiting || c.instance == kNoSlot) return;
+    lines_[c.instance].change(slot, lineOf(c), linePositions_);
+  }
+  void redrawLines(const Workflow& w);
   std::vector<std::uint32_t> inOrder(const IndexedHeap& queue) const;
   [[gnu::cold, gnu::noinline]] std::uint32_t oldestOverdue(const IndexedHeap& queue) const;
   struct WaitingCalls;  ///< what an order's `prepare` sees of a queue
@@ -498,7 +520,8 @@ class Scheduler {
   bool tracksBacklog_;
   bool migrates_;
   bool placementFailed_ = false;
-  bool aheadIfContended_;
+  bool drawsLines_ = false;  ///< the order's keys are lines, and calls wait in queues of their own
+  bool sharersDue_ = false;  ///< some of dueFor_
 
   Cluster cluster_;
   std::unique_ptr<Pairs> pairs_;  ///< prefill-decode clusters
@@ -529,14 +552,8 @@ class Scheduler {
   std::int64_t promptSum_ = 0;
 
   std::vector<IndexedHeap> queues_;  ///< at-reveal: one per instance
-  /// Over the calls that wait in an instance's own queue; kept where the placement needs no more
-  /// (queueAhead).
-  struct WaitingSums {
-    Nanos prefill = 0;
-    std::int64_t kv = 0;
-    friend bool operator==(const WaitingSums&, const WaitingSums&) = default;
-  };
-  std::vector<WaitingSums> waitingSums_;
+  mutable std::vector<KeyLines> lines_;    ///< per own queue
+  std::vector<std::uint32_t> linePositions_;  ///< by call, in its queue's lines
   mutable std::vector<AheadIndex> ahead_;  ///< per own queue
   std::uint64_t aheadStamp_ = 0;           ///< grows whenever every index is out of date
   bool indexesAhead_ = false;              ///< several calls are placed at one instant
@@ -547,6 +564,7 @@ class Scheduler {
   std::uint64_t homelessRevision_ = 0;
   std::vector<std::uint32_t> dirty_;
   std::vector<std::uint32_t> touched_;
+  std::vector<std::uint8_t> dueFor_;  ///< by model: a queue changed, whoever has room is to be touched
   std::vector<std::uint32_t> released_;       ///< scratch: children of a finished call
   std::vector<std::uint32_t> withCredit_;     ///< scratch: at-credit candidates
   std::vector<std::uint32_t> openInstances_;  ///< scratch: considered for the shared queues, by tie
