@@ -17,15 +17,12 @@ struct Ratio {
   static double key(const OrderView& v) {
     return (static_cast<double>(v.now - v.workflow.arrival + v.delta) + hint(v)) / horizon(v);
   }
-  static KeyLine line(const OrderView& v) {
-    return {v.workflow.arrival, hint(v), horizon(v)};
-  }
+  static KeyLine line(const OrderView& v) { return {v.workflow.arrival, hint(v), horizon(v)}; }
 
  private:
   static double hint(const OrderView& v) {
-    return v.call.remaining > 0
-               ? v.parameters[Parameter::kHintWeight] * static_cast<double>(v.call.remaining)
-               : 0;
+    return v.call.remaining > 0 ? v.parameters[Parameter::kHintWeight] * static_cast<double>(v.call.remaining)
+                                : 0;
   }
   static double horizon(const OrderView& v) {
     return static_cast<double>(v.workflow.horizon > 0 ? v.workflow.horizon : 1) + hint(v);

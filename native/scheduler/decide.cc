@@ -505,21 +505,21 @@ std::uint32_t Scheduler::pickByLines(const Type& order, const IndexedHeap& queue
   };
   KeyLines::Common common{now_, 0, 0};
   if (needsDelta_ && !linesHold(lines, cluster_.at(instance), &common)) return mostUrgentOf(order, all);
-  const std::uint32_t slot =
-      mostUrgentOf(order, [&](auto&& visit) { lines.eachMostUrgent(common, visit); });
+  const std::uint32_t slot = mostUrgentOf(order, [&](auto&& visit) { lines.eachMostUrgent(common, visit); });
 #if LAXITY_LAWS
   if (slot != mostUrgentOf(order, all)) std::abort();
 #endif
   return slot;
 }
 
-/// Whether Delta is linear over the calls of the queue of m: one piece of the latency model holds for all of them, and
-/// nothing saturates.
+/// Whether Delta is linear over the calls of the queue of m: one piece of the latency model holds for all of
+/// them, and nothing saturates.
 bool Scheduler::linesHold(const KeyLines& lines, const Instance& m, KeyLines::Common* common) const {
   if (m.spec.mode != EngineMode::kPrefillFirst) return false;
   const std::int64_t context = m.ledger.context;
   const DecodePiece piece = cluster_.latency(m).piece(m.ledger.leased + 1, context + 1);
-  if (static_cast<double>(context) + lines.mostContext() >= static_cast<double>(piece.contextEnd)) return false;
+  if (static_cast<double>(context) + lines.mostContext() >= static_cast<double>(piece.contextEnd))
+    return false;
   constexpr double kFine = 1.0 / (1 << kFineBits);
   common->ready = std::max(now_, m.ledger.prefillsEnd);
   common->perContext = static_cast<double>(piece.perContext) * kFine;

@@ -1,12 +1,12 @@
-// The waiting calls of one queue as lines, for orders whose keys move with time (order.h, `line`): who may be the most
-// urgent, without evaluating every key.
+// The waiting calls of one queue as lines, for orders whose keys move with time (order.h, `line`): who may be
+// the most urgent, without evaluating every key.
 //
 // On an instance without prefills beside decode a key is
 //   (max(t, ready) - start + prefill + output * (iteration + perContext * context) + offset) / scale,
-// where t, ready, the iteration and perContext are those of the queue and everything else belongs to the call: four
-// products a call, computed once, give its key at any time, but for rounding. `eachMostUrgent` visits every call whose
-// estimate reaches the largest one less what rounding can hide: the exact argmax is among them, and nearly always it
-// alone. Orders without Delta have iteration = perContext = 0 and ready = t.
+// where t, ready, the iteration and perContext are those of the queue and everything else belongs to the
+// call: four products a call, computed once, give its key at any time, but for rounding. `eachMostUrgent`
+// visits every call whose estimate reaches the largest one less what rounding can hide: the exact argmax is
+// among them, and nearly always it alone. Orders without Delta have iteration = perContext = 0 and ready = t.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class KeyLines {
   /// What the calls of the queue share now; ns and tokens.
   struct Common {
     Nanos ready = 0;
-    double iteration = 0;   ///< at the context of the leases
+    double iteration = 0;  ///< at the context of the leases
     double perContext = 0;
   };
 
@@ -89,14 +89,15 @@ class KeyLines {
     best.fill(-std::numeric_limits<double>::infinity());
     for (Block& block : blocks_) {
       for (std::size_t i = 0; i < kLanes; ++i) {
-        const double v = block.term[kShift][i] + at[0] * block.term[kInverse][i] + at[1] * block.term[kOutput][i] +
-                         at[2] * block.term[kReach][i];
+        const double v = block.term[kShift][i] + at[0] * block.term[kInverse][i] +
+                         at[1] * block.term[kOutput][i] + at[2] * block.term[kReach][i];
         block.estimate[i] = v;
         best[i] = v > best[i] ? v : best[i];
       }
     }
     const double most = std::max(std::max(best[0], best[1]), std::max(best[2], best[3]));
-    // Some ten roundings, each below 2^-53 of the largest term; a key's numerator is rounded to whole nanoseconds.
+    // Some ten roundings, each below 2^-53 of the largest term; a key's numerator is rounded to whole
+    // nanoseconds.
     double terms = bound_[kShift];
     for (std::size_t k = 0; k < kTerms - 1; ++k) terms += at[k] * bound_[k];
     const double least = most - (0x1p-48 * terms + 2 * bound_[kInverse]);

@@ -1,6 +1,8 @@
 #include "scheduler/migrate.h"
 
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 
 #include "placement/finish.h"
 #include "scheduler/scheduler.h"
@@ -87,8 +89,8 @@ double Scheduler::projectedOn(const PlacementView& view, std::uint32_t instance)
   return projectedFinish(view, m, view.estimate(instance), terms);
 }
 
-/// Into urgent_, in no particular order. Keys that move with time are computed again for every comparison: an
-/// order's key has its own type, and queues are short where calls migrate.
+/// Into urgent_, in no particular order. Keys of a type of their own, and whatever is laid over keys, are
+/// computed again for every comparison.
 void Scheduler::mostUrgent(std::uint32_t instance, std::size_t count) {
   const IndexedHeap& queue = queues_[instance];
   urgent_.assign(queue.entries().begin(), queue.entries().end());
@@ -100,6 +102,20 @@ void Scheduler::mostUrgent(std::uint32_t instance, std::size_t count) {
         if constexpr (std::decay_t<decltype(order)>::kDynamic) {
           const WaitingCalls waiting{*this, queue};
           if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
+          using Key = decltype(callKey(order, std::declval<const OrderView&>()));
+          if constexpr (std::is_same_v<Key, CallKey<double>>) {
+            if (ageing_ == 0 && shareSlack_ == 0) {
+              keyed_.clear();
+              for (const HeapEntry& e : urgent_)
+                keyed_.push_back({callKey(order, orderView(graph_.call(e.slot), instance)), e});
+              std::nth_element(keyed_.begin(), keyed_.begin() + (end - urgent_.begin()), keyed_.end(),
+                               [](const KeyedEntry& a, const KeyedEntry& b) {
+                                 return AheadIndex::goesBefore(a.key, a.entry.rank, b.key, b.entry.rank);
+                               });
+              for (std::size_t i = 0; i < count; ++i) urgent_[i] = keyed_[i].entry;
+              return;
+            }
+          }
         }
         std::nth_element(urgent_.begin(), end, urgent_.end(),
                          [&](const HeapEntry& a, const HeapEntry& b) { return goesBefore(order, a, b); });

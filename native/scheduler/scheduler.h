@@ -551,25 +551,30 @@ class Scheduler {
   std::int64_t meanCount_ = 0;
   std::int64_t promptSum_ = 0;
 
-  std::vector<IndexedHeap> queues_;  ///< at-reveal: one per instance
-  mutable std::vector<KeyLines> lines_;    ///< per own queue
+  std::vector<IndexedHeap> queues_;           ///< at-reveal: one per instance
+  mutable std::vector<KeyLines> lines_;       ///< per own queue
   std::vector<std::uint32_t> linePositions_;  ///< by call, in its queue's lines
-  mutable std::vector<AheadIndex> ahead_;  ///< per own queue
-  std::uint64_t aheadStamp_ = 0;           ///< grows whenever every index is out of date
-  bool indexesAhead_ = false;              ///< several calls are placed at one instant
-  std::vector<IndexedHeap> shared_;        ///< at-credit: one per model
-  std::vector<std::uint32_t> waitingOf_;   ///< by model: calls in own queues; kept with the backlogs
-  std::vector<Ref> ready_;                 ///< to be placed, in event order
-  std::vector<Ref> homeless_;              ///< feasible, but no instance accepts calls now
+  mutable std::vector<AheadIndex> ahead_;     ///< per own queue
+  std::uint64_t aheadStamp_ = 0;              ///< grows whenever every index is out of date
+  bool indexesAhead_ = false;                 ///< several calls are placed at one instant
+  std::vector<IndexedHeap> shared_;           ///< at-credit: one per model
+  std::vector<std::uint32_t> waitingOf_;      ///< by model: calls in own queues; kept with the backlogs
+  std::vector<Ref> ready_;                    ///< to be placed, in event order
+  std::vector<Ref> homeless_;                 ///< feasible, but no instance accepts calls now
   std::uint64_t homelessRevision_ = 0;
   std::vector<std::uint32_t> dirty_;
   std::vector<std::uint32_t> touched_;
-  std::vector<std::uint8_t> dueFor_;  ///< by model: a queue changed, whoever has room is to be touched
-  std::vector<std::uint32_t> released_;       ///< scratch: children of a finished call
-  std::vector<std::uint32_t> withCredit_;     ///< scratch: at-credit candidates
+  std::vector<std::uint8_t> dueFor_;       ///< by model: a queue changed, whoever has room is to be touched
+  std::vector<std::uint32_t> released_;    ///< scratch: children of a finished call
+  std::vector<std::uint32_t> withCredit_;  ///< scratch: at-credit candidates
   std::vector<std::uint32_t> openInstances_;  ///< scratch: considered for the shared queues, by tie
   std::vector<std::uint32_t> takers_;         ///< scratch: instances that could take a call
   std::vector<HeapEntry> urgent_;             ///< scratch: waiting calls of one queue
+  struct KeyedEntry {
+    CallKey<double> key;
+    HeapEntry entry;
+  };
+  std::vector<KeyedEntry> keyed_;  ///< scratch: the same, with their keys
   std::vector<Ref> moreParents_;
   std::vector<Decision> decisions_;
   std::vector<Decision> rejected_;  ///< since the last decide
