@@ -124,11 +124,12 @@ Napi::Value SchedulerWrap::decide(const Napi::CallbackInfo& info) {
   }
   std::memcpy(ring_ + 4, &written, 4);
   // An event written later in the same turn may belong in front.
-  if (count > 1) sortBatch(batch_);
+  orderBatch(batch_, &places_);
   refusals_.clear();
   freed_.clear();
   Nanos t = scheduler_->now();
-  for (const EventRecord& record : batch_) {
+  for (const BatchPlace& place : places_) {
+    const EventRecord& record = batch_[place.index];
     const Status status = scheduler_->apply(record);
     if (ok(status)) {
       t = record.header.t;

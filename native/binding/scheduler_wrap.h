@@ -10,6 +10,7 @@
 #include "binding/napi_setup.h"
 #include "binding/object_wrap.h"
 #include "binding/placement_function.h"
+#include "scheduler/batch.h"
 #include "scheduler/log.h"
 #include "scheduler/scheduler.h"
 
@@ -51,6 +52,7 @@ class SchedulerWrap : public ObjectWrap<SchedulerWrap> {
   unsigned char* ring_ = nullptr;
   std::uint32_t capacity_ = 0;
   std::vector<EventRecord> batch_;
+  std::vector<BatchPlace> places_;       ///< the order of the batch
   std::vector<std::uint32_t> refusals_;  ///< pairs (record written, status)
   std::vector<unsigned char> made_;
   std::vector<std::uint32_t> freed_;  ///< workflow slots since the last decide

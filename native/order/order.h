@@ -20,6 +20,12 @@
 //   kNeedsWholePath = true           Workflow::wholePath and templateTime are kept up to date (stretch.h)
 //   prepare(queue) const             before the keys of one queue are compared; `queue` has each(visit) over
 //                                    the views of its waiting calls, slots() and now() (qlm.h)
+//   line(view)                       dynamic orders with one number as key: it is, but for rounding, (now -
+//   start +
+//                                    Delta + offset) / scale (Delta only with kNeedsDelta), so that long
+//                                    queues need not be evaluated call by call (scheduler/key_lines.h). What
+//                                    they are made of changes with the horizon, the refresh or the
+//                                    parameters, nothing else
 //   observe(observation, call, workflow, parameters)  what happens to a call, see CallStep (vtc.h)
 //   kObservesService = true          Observation::served is computed for it (attained_service.h)
 //   workflowFinished(workflow, finishedAt) -> bool      every call of a closed workflow is done; true: issue
@@ -55,6 +61,13 @@ struct ProjectedKey {
   Nanos shift;
 };
 
+/// A key as a function of time: (now - start + Delta + offset) / scale.
+struct KeyLine {
+  Nanos start;
+  double offset;  ///< ns
+  double scale;   ///< ns, at least 1
+};
+
 /// rem: mean time of the longest path from the call on, the call included, with what is expected beyond the
 /// revealed part. Needs kNeedsBudget.
 inline Nanos remainingFrom(const OrderView& v) { return v.call.mean + v.call.below; }
@@ -80,6 +93,11 @@ constexpr bool needsWholePath() {
     return Order::kNeedsWholePath;
   else
     return false;
+}
+
+template <class Order>
+constexpr bool hasLine() {
+  return requires(const OrderView& v) { Order::line(v); };
 }
 
 template <class Order>

@@ -17,13 +17,16 @@ struct Ratio {
   static constexpr bool kNeedsDelta = true;
 
   static double key(const OrderView& v) {
-    const auto beyond = static_cast<double>(v.beyond);
-    const double horizon = static_cast<double>(v.workflow.horizon > 0 ? v.workflow.horizon : 1) + beyond;
-    return (static_cast<double>(v.now - v.workflow.arrival + v.delta) + beyond) / horizon;
+    return (static_cast<double>(v.now - v.workflow.arrival + v.delta) + beyond(v)) / whole(v);
   }
-  static ProjectedKey projected(const OrderView& v) {
-    const Nanos horizon = (v.workflow.horizon > 0 ? v.workflow.horizon : 1) + v.beyond;
-    return {1.0 / static_cast<double>(horizon), v.beyond};
+  static ProjectedKey projected(const OrderView& v) { return {1.0 / whole(v), v.beyond}; }
+  static KeyLine line(const OrderView& v) { return {v.workflow.arrival, beyond(v), whole(v)}; }
+
+ private:
+  static double beyond(const OrderView& v) { return static_cast<double>(v.beyond); }
+  /// H + F
+  static double whole(const OrderView& v) {
+    return static_cast<double>((v.workflow.horizon > 0 ? v.workflow.horizon : 1) + v.beyond);
   }
 };
 

@@ -27,12 +27,18 @@ struct Stretch {
   static constexpr bool kNeedsWholePath = true;
 
   static double key(const OrderView& v) {
-    const Workflow& w = v.workflow;
-    double allowed = static_cast<double>(w.deadline - w.arrival);
+    return static_cast<double>(v.now - v.workflow.arrival + remainingFrom(v)) / allowed(v.workflow);
+  }
+  static KeyLine line(const OrderView& v) {
+    return {v.workflow.arrival, static_cast<double>(remainingFrom(v)), allowed(v.workflow)};
+  }
+
+ private:
+  static double allowed(const Workflow& w) {
+    double time = static_cast<double>(w.deadline - w.arrival);
     if (w.templateTime > 0)
-      allowed = allowed * static_cast<double>(w.wholePath) / static_cast<double>(w.templateTime);
-    if (!(allowed > 1)) allowed = 1;
-    return static_cast<double>(v.now - w.arrival + remainingFrom(v)) / allowed;
+      time = time * static_cast<double>(w.wholePath) / static_cast<double>(w.templateTime);
+    return time > 1 ? time : 1;
   }
 };
 

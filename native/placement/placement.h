@@ -4,10 +4,6 @@
 //   kName             its registered name
 //   kSharedQueue      true: its default binding is at-credit (one shared queue), else at-reveal
 //   kNeedsQueueAhead  true: it asks for `queueAhead`
-//   kAheadIfContended (optional) true: on prefill-first instances it reads what is ahead or behind only where
-//   the
-//                     waiting calls, the leases and the call together exceed the KV; elsewhere all of it may
-//                     be 0
 //   choose(view)      an instance slot among the view's candidates; the view has at least one
 // and may have
 //   kNeedsBacklog      true: it reads the instances' backlog
@@ -48,9 +44,6 @@ struct QueueAhead {
   Nanos prefillAll = 0;
   friend bool operator==(const QueueAhead&, const QueueAhead&) = default;
 };
-
-template <class P>
-inline constexpr bool kAheadIfContended = requires { requires P::kAheadIfContended; };
 
 /// The smallest (score, service time, perm[m]) offered so far.
 template <class Score>

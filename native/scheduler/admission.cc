@@ -175,6 +175,7 @@ void Scheduler::demote(std::uint32_t slot, bool demoted) {
   if (pairs_ != nullptr) rekeyPlan(graph_.workflow(c.workflow));
   queueOf(c).rekeyAt(c.heapPosition, staticKey(c, c.instance),
                      [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
+  redrawLine(slot);
   if (c.instance != kNoSlot)
     touchQueue(c.instance);
   else
@@ -256,7 +257,7 @@ void Scheduler::enforceLimits(Nanos t) {
       const Status placed = placeAll(t);
       decisions_.insert(decisions_.end(), rejected_.begin(), rejected_.end());
       rejected_.clear();
-      if (ok(placed) && !touched_.empty()) decideAll();
+      if (anyTouched() && ok(placed)) decideAll();
       if (placementFailed_) {
         live_.fresh.resize(i);
         return;

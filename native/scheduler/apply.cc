@@ -72,7 +72,7 @@ Status Scheduler::apply(const EventRecord& record) {
   return Status::kBadLog;
 }
 
-void sortBatch(std::span<EventRecord> batch) {
+void orderBatch(std::span<const EventRecord> batch, std::vector<BatchPlace>* places) {
   // Parents travel in front of their reveal, so both share its class.
   const auto rank = [](const EventRecord& r) {
     switch (r.header.kind) {
@@ -88,8 +88,12 @@ void sortBatch(std::span<EventRecord> batch) {
         return r.header.kind;
     }
   };
-  std::stable_sort(batch.begin(), batch.end(), [&](const EventRecord& a, const EventRecord& b) {
-    return a.header.t != b.header.t ? a.header.t < b.header.t : rank(a) < rank(b);
+  places->clear();
+  for (std::uint32_t i = 0; i < batch.size(); ++i)
+    places->push_back({batch[i].header.t, static_cast<std::uint32_t>(rank(batch[i])), i});
+  std::sort(places->begin(), places->end(), [](const BatchPlace& a, const BatchPlace& b) {
+    if (a.t != b.t) return a.t < b.t;
+    return a.rank != b.rank ? a.rank < b.rank : a.index < b.index;
   });
 }
 

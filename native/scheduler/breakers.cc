@@ -48,6 +48,8 @@ void Scheduler::probeOver(std::uint32_t instance, std::uint32_t slot) {
 void Scheduler::updateMasks() {
   if (live_.breakers.empty()) return;
   live_.breakers.resize(cluster_.size());
+  live_.halfOpen = std::any_of(live_.breakers.begin(), live_.breakers.end(),
+                               [](const Breaker& b) { return b.state == BreakerState::kHalfOpen; });
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
     const Instance& i = cluster_.at(m);
     const Breaker& b = live_.breakers[m];

@@ -66,11 +66,15 @@ void Scheduler::horizonMoved(std::uint32_t workflow, Nanos before) {
   const Workflow& w = graph_.workflow(workflow);
   if (w.horizon != before && (!w.hasDeadline || needsHorizon_)) markDirty(workflow);
   if (w.horizon != before && pairs_ != nullptr) rekeyPlan(w);
+  if (w.horizon != before && drawsLines_) redrawLines(w);
 }
 
 /// `remaining` -1, `predicted` 0: nothing new.
 void Scheduler::declareHorizon(Workflow& w, Nanos remaining, bool exact, Nanos predicted) {
-  if (predicted > 0) w.predictedHorizon = predicted;
+  if (predicted > 0) {
+    w.predictedHorizon = predicted;
+    predicts_ = true;
+  }
   if (remaining < 0) return;
   w.remaining = remaining;
   w.declaredHorizon = std::min(kMaxTime, w.horizon + remaining);
@@ -127,6 +131,7 @@ void Scheduler::refreshWorkflow(std::uint32_t workflow) {
     const bool forRoom = pairs_ != nullptr && leased(c.state) && pairs_->call(slot).waits;
     if (c.state != CallState::kWaiting && !forRoom) continue;
     if (needsBudget_) setBudget(c, w, rest);
+    redrawLine(slot);
     IndexedHeap& queue = forRoom ? queues_[pairs_->call(slot).decode] : queueOf(c);
     const Nanos key = staticKey(c, c.instance);
     if (queue.entries()[c.heapPosition].key == key) continue;
@@ -333,17 +338,6 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
   const Scheduler& s = *static_cast<const Scheduler*>(self);
   const Call& c = view.call;
   QueueAhead sum;
-  const Instance& m = s.cluster_.at(instance);
-  if (s.aheadIfContended_ && m.spec.mode == EngineMode::kPrefillFirst) {
-    // While all that waits fits beside the leases, no position in the queue holds anything back, whatever
-    // the order, ageing or demotion would say: the calls ahead are a part of all that waits.
-    const WaitingSums& waiting = s.waitingSums_[instance];
-    const std::int64_t need = kvNeedOf(c);
-    if (m.ledger.reservedKv + waiting.kv + need <= m.spec.kvTokens) {
-      sum.prefillAll = waiting.prefill;
-      return sum;
-    }
-  }
   const Estimate e = view.estimate(instance);
   const auto add = [&](const HeapEntry& entry, bool ahead) {
     const CallCost& cost = s.graph_.call(entry.slot).cost;
@@ -495,25 +489,104 @@ std::uint32_t Scheduler::pick(const IndexedHeap& queue) const {
   if (!dynamic_) return queue.top().slot;
   return std::visit(
       [&](const auto& order) -> std::uint32_t {
-        if constexpr (!std::decay_t<decltype(order)>::kDynamic) {
+        using Type = std::decay_t<decltype(order)>;
+        if constexpr (!Type::kDynamic) {
           return queue.top().slot;
         } else {
           const WaitingCalls waiting{*this, queue};
           if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
-          const HeapEntry* best = nullptr;
-          decltype(callKey(order, std::declval<const OrderView&>())) bestKey{};
-          for (const HeapEntry& entry : queue.entries()) {
-            const Call& c = graph_.call(entry.slot);
-            const auto key = callKey(order, orderView(c, c.instance));
-            if (best == nullptr || key > bestKey || (key == bestKey && entry.rank < best->rank)) {
-              best = &entry;
-              bestKey = key;
-            }
+          constexpr std::size_t kWorthLines = 4;
+          if constexpr (hasLine<Type>()) {
+            if (drawsLines_ && !learnsHorizons() && queue.size() > kWorthLines)
+              return pickByLines(order, queue);
           }
-          return best->slot;
+          return mostUrgentOf(order, [&](auto&& visit) {
+            for (const HeapEntry& entry : queue.entries()) visit(entry.slot);
+          });
         }
       },
       config_.order);
+}
+
+/// The argmax of (key, least rank) over what `each` visits: at least one call.
+template <class Type, class EachSlot>
+std::uint32_t Scheduler::mostUrgentOf(const Type& order, EachSlot&& each) const {
+  const Call* best = nullptr;
+  std::uint32_t bestSlot = kNoSlot;
+  decltype(callKey(order, std::declval<const OrderView&>())) bestKey{};
+  each([&](std::uint32_t slot) {
+    const Call& c = graph_.call(slot);
+    const auto key = callKey(order, orderView(c, c.instance));
+    if (best != nullptr && !(key > bestKey || (key == bestKey && c.rank < best->rank))) return;
+    best = &c;
+    bestSlot = slot;
+    bestKey = key;
+  });
+  return bestSlot;
+}
+
+template <class Type>
+std::uint32_t Scheduler::pickByLines(const Type& order, const IndexedHeap& queue) const {
+  const std::uint32_t instance = graph_.call(queue.top().slot).instance;
+  KeyLines& lines = lines_[instance];
+  const auto all = [&](auto&& visit) {
+    for (const HeapEntry& entry : queue.entries()) visit(entry.slot);
+  };
+  KeyLines::Common common{now_, 0, 0};
+  if (needsDelta_ && !linesHold(lines, cluster_.at(instance), &common)) return mostUrgentOf(order, all);
+  const std::uint32_t slot = mostUrgentOf(order, [&](auto&& visit) { lines.eachMostUrgent(common, visit); });
+#if LAXITY_LAWS
+  if (slot != mostUrgentOf(order, all)) std::abort();
+#endif
+  return slot;
+}
+
+/// Whether Delta is linear over the calls of the queue of m: one piece of the latency model holds for all of
+/// them, and nothing saturates.
+bool Scheduler::linesHold(const KeyLines& lines, const Instance& m, KeyLines::Common* common) const {
+  if (m.spec.mode != EngineMode::kPrefillFirst) return false;
+  const std::int64_t context = m.ledger.context;
+  const DecodePiece piece = cluster_.latency(m).piece(m.ledger.leased + 1, context + 1);
+  if (static_cast<double>(context) + lines.mostContext() >= static_cast<double>(piece.contextEnd))
+    return false;
+  constexpr double kFine = 1.0 / (1 << kFineBits);
+  common->ready = std::max(now_, m.ledger.prefillsEnd);
+  common->perContext = static_cast<double>(piece.perContext) * kFine;
+  common->iteration =
+      static_cast<double>(piece.base) * kFine + common->perContext * static_cast<double>(context);
+  const double longest = common->iteration + common->perContext * lines.mostContext();
+  return longest * lines.mostOutput() < 1e-3 * static_cast<double>(kMaxTime);
+}
+
+/// Of a call in a queue of its own, under an order that has lines.
+KeyLines::Line Scheduler::lineOf(const Call& c) const {
+  KeyLines::Line line;
+  const Workflow& w = graph_.workflow(c.workflow);
+  line.last = c.demoted;
+  std::visit(
+      [&](const auto& order) {
+        using Type = std::decay_t<decltype(order)>;
+        if constexpr (hasLine<Type>()) {
+          const KeyLine key =
+              Type::line({c, w, config_.parameters, now_, c.cost.exec, 0, beyond(c, w)});
+          line.start = key.start;
+          line.offset = key.offset;
+          line.scale = key.scale;
+          if constexpr (Type::kNeedsDelta) {
+            line.offset += static_cast<double>(c.cost.prefill);
+            line.output = c.timedTokens;
+            line.context = static_cast<double>(std::int64_t{c.promptTokens} + c.predictedTokens / 2);
+          }
+        }
+      },
+      config_.order);
+  return line;
+}
+
+void Scheduler::redrawLines(const Workflow& w) {
+  if (!w.live) return;
+  for (std::uint32_t slot = w.firstUnfinished; slot != kNoSlot; slot = graph_.call(slot).next)
+    redrawLine(slot);
 }
 
 /// The first of the overdue calls of a queue, kNoSlot without any (order/ageing.h).
@@ -547,10 +620,7 @@ void Scheduler::enqueue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   c.state = CallState::kWaiting;
   if (c.instance < ahead_.size()) ahead_[c.instance].stamp = 0;
-  if (aheadIfContended_ && c.instance != kNoSlot) {
-    waitingSums_[c.instance].prefill += c.cost.prefill;
-    waitingSums_[c.instance].kv += c.cost.kv;
-  }
+  if (drawsLines_) lines_[c.instance].add(slot, lineOf(c), &linePositions_);
   queueOf(c).push({staticKey(c, c.instance), c.rank, slot},
                   [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
   if (tracksBacklog_ && c.instance != kNoSlot) {
@@ -566,15 +636,10 @@ void Scheduler::dequeue(std::uint32_t slot) {
   if (pairs_ != nullptr && c.instance == kNoSlot) leavePlan(slot);
   queueOf(c).removeAt(c.heapPosition,
                       [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
-  if (c.instance != kNoSlot) {
-    if (aheadIfContended_) {
-      waitingSums_[c.instance].prefill -= c.cost.prefill;
-      waitingSums_[c.instance].kv -= c.cost.kv;
-    }
-    if (tracksBacklog_) {
-      cluster_.at(c.instance).backlog.leave(c.cost);
-      --waitingOf_[c.model];
-    }
+  if (drawsLines_) lines_[c.instance].remove(slot, &linePositions_);
+  if (tracksBacklog_ && c.instance != kNoSlot) {
+    cluster_.at(c.instance).backlog.leave(c.cost);
+    --waitingOf_[c.model];
   }
   if (c.instance != kNoSlot)
     touchQueue(c.instance);
@@ -732,6 +797,16 @@ void Scheduler::touchSharers(std::uint16_t model) {
   }
 }
 
+/// Once for all changes of queues in an instant: nothing between them and the leases takes room away.
+void Scheduler::touchDue() {
+  sharersDue_ = false;
+  for (std::size_t model = 0; model < dueFor_.size(); ++model) {
+    if (dueFor_[model] == 0) continue;
+    dueFor_[model] = 0;
+    touchSharers(static_cast<std::uint16_t>(model));
+  }
+}
+
 // --- leases
 
 void Scheduler::leaseFromOwnQueues() {
@@ -747,6 +822,8 @@ void Scheduler::serve(std::span<const std::uint32_t> instances) {
     IndexedHeap& queue = queues_[instance];
     Instance& m = cluster_.at(instance);
     while (!queue.empty()) {
+      // Whoever has no room for the smallest call has none for the most urgent one.
+      if (!anyRevocable_ && !hasCredit(instance, 1, 1, 1)) break;
       const std::uint32_t slot = pick(queue);
       const Call& c = graph_.call(slot);
       // Strict head of line: a call that does not fit holds back the less urgent ones.

@@ -16,8 +16,9 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
     const Status added = cluster_.add(e.instance, e.spec);
     if (!ok(added)) return added;
     if (queues_.size() < cluster_.size()) queues_.resize(cluster_.size());
-    if (waitingSums_.size() < cluster_.size()) waitingSums_.resize(cluster_.size());
+    if (lines_.size() < cluster_.size()) lines_.resize(cluster_.size());
     if (shared_.size() <= e.spec.model) shared_.resize(std::size_t{e.spec.model} + 1);
+    if (dueFor_.size() < shared_.size()) dueFor_.resize(shared_.size(), 0);
     if (waitingOf_.size() < shared_.size()) waitingOf_.resize(shared_.size(), 0);
   } else {
     if (!cluster_.known(e.instance)) return Status::kUnknownInstance;

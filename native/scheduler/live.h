@@ -74,6 +74,7 @@ struct LiveState {
   std::vector<Ref> fresh;  ///< queued in this instant for the first time, in event order
   IndexedHeap hopeless;    ///< key = -hopelessAt
   std::vector<Breaker> breakers;
+  bool halfOpen = false;              ///< some breaker was half-open when masks were brought up to date last
   std::vector<Nanos> lastFirstToken;  ///< per instance
   std::vector<Correction> corrections;
   std::vector<std::uint32_t> freeCorrections;

@@ -1,6 +1,8 @@
 #include "scheduler/migrate.h"
 
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 
 #include "placement/finish.h"
 #include "scheduler/scheduler.h"
@@ -28,6 +30,8 @@ void Scheduler::migrate() {
       touched_[kept++] = instance;
   }
   touched_.resize(kept);
+  if (sharersDue_) std::fill(dueFor_.begin(), dueFor_.end(), 0);
+  sharersDue_ = false;
 }
 
 bool Scheduler::bestMove(Move* best) {
@@ -68,23 +72,25 @@ bool Scheduler::bestMove(Move* best) {
 double Scheduler::projectedOn(const PlacementView& view, std::uint32_t instance) const {
   const Call& c = view.call;
   const Instance& m = cluster_.at(instance);
+  const bool own = c.instance == instance;
+  const Nanos work = m.ledger.work - (own ? c.cost.exec : 0);
+  const std::uint32_t assigned = m.ledger.assigned - (own ? 1 : 0);
+  const Nanos prefillAll = m.backlog.prefill - (own ? c.cost.prefill : 0);
+  const std::int64_t others = m.backlog.kv - (own ? c.cost.kv : 0);
+  // Positions matter only where KV is short.
+  if (m.ledger.reservedKv + others + kvNeedOf(c) <= m.spec.kvTokens)
+    return projectedFinish(view, m, view.estimate(instance),
+                           {prefillAll, 0, work, assigned, static_cast<double>(assigned)});
   QueueAhead queue = queueAhead(this, instance, view);
-  Nanos work = m.ledger.work;
-  std::uint32_t assigned = m.ledger.assigned;
-  if (c.instance == instance) {  // its own entry has its own key and rank: it counts as behind
-    queue.prefillAll -= c.cost.prefill;
-    --queue.behind;
-    work -= c.cost.exec;
-    --assigned;
-  }
+  if (own) --queue.behind;  // its own entry has its own key and rank: it counts as behind
   const bool contended = m.ledger.reservedKv + queue.kvAhead + kvNeedOf(c) > m.spec.kvTokens;
-  const FinishTerms terms{contended ? queue.prefillAhead : queue.prefillAll, queue.kvAhead, work, assigned,
+  const FinishTerms terms{contended ? queue.prefillAhead : prefillAll, queue.kvAhead, work, assigned,
                           static_cast<double>(contended ? m.ledger.leased + queue.behind : assigned)};
   return projectedFinish(view, m, view.estimate(instance), terms);
 }
 
-/// Into urgent_, in no particular order. Keys that move with time are computed again for every comparison: an
-/// order's key has its own type, and queues are short where calls migrate.
+/// Into urgent_, in no particular order. Keys of a type of their own, and whatever is laid over keys, are
+/// computed again for every comparison.
 void Scheduler::mostUrgent(std::uint32_t instance, std::size_t count) {
   const IndexedHeap& queue = queues_[instance];
   urgent_.assign(queue.entries().begin(), queue.entries().end());
@@ -96,6 +102,20 @@ void Scheduler::mostUrgent(std::uint32_t instance, std::size_t count) {
         if constexpr (std::decay_t<decltype(order)>::kDynamic) {
           const WaitingCalls waiting{*this, queue};
           if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
+          using Key = decltype(callKey(order, std::declval<const OrderView&>()));
+          if constexpr (std::is_same_v<Key, CallKey<double>>) {
+            if (ageing_ == 0 && shareSlack_ == 0) {
+              keyed_.clear();
+              for (const HeapEntry& e : urgent_)
+                keyed_.push_back({callKey(order, orderView(graph_.call(e.slot), instance)), e});
+              std::nth_element(keyed_.begin(), keyed_.begin() + (end - urgent_.begin()), keyed_.end(),
+                               [](const KeyedEntry& a, const KeyedEntry& b) {
+                                 return AheadIndex::goesBefore(a.key, a.entry.rank, b.key, b.entry.rank);
+                               });
+              for (std::size_t i = 0; i < count; ++i) urgent_[i] = keyed_[i].entry;
+              return;
+            }
+          }
         }
         std::nth_element(urgent_.begin(), end, urgent_.end(),
                          [&](const HeapEntry& a, const HeapEntry& b) { return goesBefore(order, a, b); });

@@ -40,6 +40,7 @@ void Scheduler::policyChanged() {
       [&](const auto& order) {
         using Type = std::decay_t<decltype(order)>;
         dynamic_ = Type::kDynamic;
+        drawsLines_ = hasLine<Type>() && config_.binding == Binding::kAtReveal && pairs_ == nullptr;
         needsBudget_ = Type::kNeedsBudget;
         needsHorizon_ = Type::kNeedsHorizon;
         needsDelta_ = Type::kNeedsDelta;
@@ -56,8 +57,6 @@ void Scheduler::policyChanged() {
         using Type = std::decay_t<decltype(placement)>;
         tracksUtilisation_ = kNeedsUtilisation<Type> || migrates_;
         tracksBacklog_ = kNeedsBacklog<Type> || migrates_;
-        // The migration, too, reads positions only where KV is short (projectedOn).
-        aheadIfContended_ = kAheadIfContended<Type>;
         cluster_.balance(kBalancesCalls<Type> ? Load::kCalls : Load::kWork);
         if constexpr (requires { placement.seed(config_.placementSeed); })
           placement.seed(config_.placementSeed);
@@ -66,7 +65,7 @@ void Scheduler::policyChanged() {
   if (pairs_ == nullptr) return;
   tracksBacklog_ =
       std::visit([](const auto& p) { return kNeedsBacklog<std::decay_t<decltype(p)>>; }, pairs_->placement);
-  tracksUtilisation_ = aheadIfContended_ = false;
+  tracksUtilisation_ = false;
   countsWorkflows_ = countsWorkflows_ || pairs_->plans();
 }
 
@@ -91,6 +90,7 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
   const std::int64_t slack = shareSlack_;
   cacheParameters();
   sharesChanged(slack);
+  for (std::uint32_t w = 0; drawsLines_ && w < graph_.workflowSlots(); ++w) redrawLines(graph_.workflow(w));
   if (e.parameter == static_cast<std::uint32_t>(Parameter::kAgeingMs)) {
     for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
       if (cluster_.known(m)) touch(m);

@@ -24,6 +24,7 @@
 #include "scheduler/ahead_index.h"
 #include "scheduler/events.h"
 #include "scheduler/fair_shares.h"
+#include "scheduler/key_lines.h"
 #include "scheduler/live.h"
 #include "scheduler/log.h"
 #include "scheduler/migrate.h"
@@ -126,7 +127,7 @@ class Scheduler {
   std::span<const Decision> decide(Nanos t) {
     decisions_.clear();
     if (!ok(place(t))) return {};
-    if (!rejected_.empty() || !touched_.empty() || (pairs_ != nullptr && pairsDue())) decideAll();
+    if (anyTouched() || !rejected_.empty() || (pairs_ != nullptr && pairsDue())) decideAll();
     if (revoked_) settleRevoked(t);
     if (rules_.any) enforceLimits(t);
     if (log_ != nullptr) logDecisions(t);
@@ -377,8 +378,11 @@ class Scheduler {
   /// A change of the queue alone matters only where a lease is thinkable: a full or prefilling instance is
   /// touched again by the very event that makes room.
   void touchQueue(std::uint32_t instance) {
-    if (migrates_) return touchSharers(cluster_.at(instance).spec.model);
-    touchIfRoom(instance);
+    if (!migrates_) return touchIfRoom(instance);
+    const std::uint16_t model = cluster_.at(instance).spec.model;
+    if (config_.feedback == Feedback::kBoundary) return touchSharers(model);
+    dueFor_[model] = 1;
+    sharersDue_ = true;
   }
   void touchIfRoom(std::uint32_t instance) {
     const Instance& m = cluster_.at(instance);
@@ -411,6 +415,11 @@ class Scheduler {
            m.ledger.unprefilledTokens + m.ledger.running() >= m.spec.chunkTokens;
   }
   void touchSharers(std::uint16_t model);
+  void touchDue();
+  bool anyTouched() {
+    if (sharersDue_) touchDue();
+    return !touched_.empty();
+  }
 
   // queues
   IndexedHeap& queueOf(const Call& c);
@@ -418,6 +427,19 @@ class Scheduler {
   void enqueue(std::uint32_t slot);
   void dequeue(std::uint32_t slot);
   std::uint32_t pick(const IndexedHeap& queue) const;
+  template <class Type>
+  std::uint32_t pickByLines(const Type& order, const IndexedHeap& queue) const;
+  template <class Type, class EachSlot>
+  std::uint32_t mostUrgentOf(const Type& order, EachSlot&& each) const;
+  bool linesHold(const KeyLines& lines, const Instance& m, KeyLines::Common* common) const;
+  KeyLines::Line lineOf(const Call& c) const;
+  /// Call whenever what the line of a waiting call is made of may have changed.
+  void redrawLine(std::uint32_t slot) {
+    const Call& c = graph_.call(slot);
+    if (!drawsLines_ || c.state != CallState::kWaiting || c.instance == kNoSlot) return;
+    lines_[c.instance].change(slot, lineOf(c), linePositions_);
+  }
+  void redrawLines(const Workflow& w);
   std::vector<std::uint32_t> inOrder(const IndexedHeap& queue) const;
   [[gnu::cold, gnu::noinline]] std::uint32_t oldestOverdue(const IndexedHeap& queue) const;
   struct WaitingCalls;  ///< what an order's `prepare` sees of a queue
@@ -465,6 +487,10 @@ class Scheduler {
   void horizonMoved(std::uint32_t workflow, Nanos before);
   void declareHorizon(Workflow& w, Nanos remaining, bool exact, Nanos predicted);
   Nanos beyond(const Call& c, const Workflow& w) const;
+  /// Keys then also move with what other workflows teach.
+  bool learnsHorizons() const {
+    return needsDelta_ && (horizonRules_.structural || horizonRules_.predictor || predicts_);
+  }
 
   // decide
   PlacementView placementView(const Call& c, std::uint32_t slot) const;
@@ -516,7 +542,8 @@ class Scheduler {
   bool tracksBacklog_;
   bool migrates_;
   bool placementFailed_ = false;
-  bool aheadIfContended_;
+  bool drawsLines_ = false;  ///< the order's keys are lines, and calls wait in queues of their own
+  bool sharersDue_ = false;  ///< some of dueFor_
 
   Cluster cluster_;
   std::unique_ptr<Pairs> pairs_;  ///< prefill-decode clusters
@@ -525,6 +552,7 @@ class Scheduler {
   Graph graph_;
   Horizons horizons_;
   HorizonLearner horizonLearner_;
+  bool predicts_ = false;  ///< a workflow came with a predicted horizon
   std::vector<StageTemplate> templates_;
   std::vector<TemplateLearner> learners_;  ///< of those that were declared without stages
   std::uint64_t pricedRevision_ = ~std::uint64_t{0};
@@ -548,30 +576,30 @@ class Scheduler {
   std::int64_t meanCount_ = 0;
   std::int64_t promptSum_ = 0;
 
-  std::vector<IndexedHeap> queues_;  ///< at-reveal: one per instance
-  /// Over the calls that wait in an instance's own queue; kept where the placement needs no more
-  /// (queueAhead).
-  struct WaitingSums {
-    Nanos prefill = 0;
-    std::int64_t kv = 0;
-    friend bool operator==(const WaitingSums&, const WaitingSums&) = default;
-  };
-  std::vector<WaitingSums> waitingSums_;
-  mutable std::vector<AheadIndex> ahead_;  ///< per own queue
-  std::uint64_t aheadStamp_ = 0;           ///< grows whenever every index is out of date
-  bool indexesAhead_ = false;              ///< several calls are placed at one instant
-  std::vector<IndexedHeap> shared_;        ///< at-credit: one per model
-  std::vector<std::uint32_t> waitingOf_;   ///< by model: calls in own queues; kept with the backlogs
-  std::vector<Ref> ready_;                 ///< to be placed, in event order
-  std::vector<Ref> homeless_;              ///< feasible, but no instance accepts calls now
+  std::vector<IndexedHeap> queues_;           ///< at-reveal: one per instance
+  mutable std::vector<KeyLines> lines_;       ///< per own queue
+  std::vector<std::uint32_t> linePositions_;  ///< by call, in its queue's lines
+  mutable std::vector<AheadIndex> ahead_;     ///< per own queue
+  std::uint64_t aheadStamp_ = 0;              ///< grows whenever every index is out of date
+  bool indexesAhead_ = false;                 ///< several calls are placed at one instant
+  std::vector<IndexedHeap> shared_;           ///< at-credit: one per model
+  std::vector<std::uint32_t> waitingOf_;      ///< by model: calls in own queues; kept with the backlogs
+  std::vector<Ref> ready_;                    ///< to be placed, in event order
+  std::vector<Ref> homeless_;                 ///< feasible, but no instance accepts calls now
   std::uint64_t homelessRevision_ = 0;
   std::vector<std::uint32_t> dirty_;
   std::vector<std::uint32_t> touched_;
-  std::vector<std::uint32_t> released_;       ///< scratch: children of a finished call
-  std::vector<std::uint32_t> withCredit_;     ///< scratch: at-credit candidates
+  std::vector<std::uint8_t> dueFor_;       ///< by model: a queue changed, whoever has room is to be touched
+  std::vector<std::uint32_t> released_;    ///< scratch: children of a finished call
+  std::vector<std::uint32_t> withCredit_;  ///< scratch: at-credit candidates
   std::vector<std::uint32_t> openInstances_;  ///< scratch: considered for the shared queues, by tie
   std::vector<std::uint32_t> takers_;         ///< scratch: instances that could take a call
   std::vector<HeapEntry> urgent_;             ///< scratch: waiting calls of one queue
+  struct KeyedEntry {
+    CallKey<double> key;
+    HeapEntry entry;
+  };
+  std::vector<KeyedEntry> keyed_;  ///< scratch: the same, with their keys
   std::vector<Ref> moreParents_;
   std::vector<Decision> decisions_;
   std::vector<Decision> rejected_;  ///< since the last decide

@@ -16,7 +16,7 @@ std::int32_t Scheduler::enginePriority(const Call& c) const {
 
 /// A half-open instance that waits for a probe and can serve the call: the first by perm.
 std::uint32_t Scheduler::probeFor(std::uint32_t slot) const {
-  if (live_.breakers.empty()) return kNoSlot;
+  if (!live_.halfOpen) return kNoSlot;
   for (const std::uint32_t m : cluster_.byTie()) {
     if (wantsProbe(m) && estimates(slot)[cluster_.at(m).hardwareClass].exec != kNever) return m;
   }
@@ -25,7 +25,7 @@ std::uint32_t Scheduler::probeFor(std::uint32_t slot) const {
 
 /// The same among decode instances.
 std::uint32_t Scheduler::probeDecodeFor(std::uint32_t slot) const {
-  if (live_.breakers.empty()) return kNoSlot;
+  if (!live_.halfOpen) return kNoSlot;
   for (const std::uint32_t m : cluster_.byTie()) {
     const Instance& d = cluster_.at(m);
     if (d.spec.role == Role::kDecode && wantsProbe(m) && pairs_->decodeAlone(slot)[d.hardwareClass] != kNever)
