@@ -5,9 +5,9 @@
 
 #include "base/heap.h"
 #include "base/random.h"
+#include "base/thread_time.h"
 #include "base/tournament.h"
 #include "binding/convert.h"
-#include "base/thread_time.h"
 #include "scheduler/workbench.h"
 
 namespace laxity::binding {

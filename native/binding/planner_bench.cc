@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "binding/convert.h"
 #include "base/thread_time.h"
+#include "binding/convert.h"
 #include "planner/pair_planner.h"
 #include "planner/workbench.h"
 
@@ -49,9 +49,7 @@ struct Setting {
 class Column64 {
  public:
   void push(double value) { values_.push_back(value); }
-  void set(Napi::Object out, const char* name) const {
-    out.Set(name, numbersArray(out.Env(), values_));
-  }
+  void set(Napi::Object out, const char* name) const { out.Set(name, numbersArray(out.Env(), values_)); }
 
  private:
   std::vector<double> values_;

@@ -44,8 +44,7 @@ Napi::Function SchedulerWrap::define(Napi::Env env) {
        InstanceMethod<&SchedulerWrap::totals>("totals"), InstanceMethod<&SchedulerWrap::callInfo>("callInfo"),
        InstanceMethod<&SchedulerWrap::queue>("queue"), InstanceMethod<&SchedulerWrap::preview>("preview"),
        InstanceMethod<&SchedulerWrap::lengths>("lengths"), InstanceMethod<&SchedulerWrap::stages>("stages"),
-       Accessor<&SchedulerWrap::freed>("freed"),
-       InstanceMethod<&SchedulerWrap::horizonMs>("horizonMs"),
+       Accessor<&SchedulerWrap::freed>("freed"), InstanceMethod<&SchedulerWrap::horizonMs>("horizonMs"),
        Accessor<&SchedulerWrap::decisions>("decisions"), Accessor<&SchedulerWrap::refusals>("refusals"),
        Accessor<&SchedulerWrap::placementFailure>("placementFailure"),
        Accessor<&SchedulerWrap::nextWakeMs>("nextWakeMs")});

@@ -80,8 +80,8 @@ class LocalSearch {
     if (const Status status = trace_.bind(columns); !ok(status)) return status;
     for (std::size_t p = 0; p < placements() && used_ < how_.evaluations && ok(status_); ++p) {
       RunOptions ratio = optionsOf("ratio", p);
-      ratio.remaining = {true, 0, 1};
-      ratio.parameters.set(static_cast<std::uint16_t>(Parameter::kHintWeight), 1);
+      ratio.remaining = {};
+      ratio.remaining.on = true;
       evaluate(given_, ratio, nullptr, nullptr);
     }
     return status_;

@@ -567,8 +567,7 @@ KeyLines::Line Scheduler::lineOf(const Call& c) const {
       [&](const auto& order) {
         using Type = std::decay_t<decltype(order)>;
         if constexpr (hasLine<Type>()) {
-          const KeyLine key =
-              Type::line({c, w, config_.parameters, now_, c.cost.exec, 0, beyond(c, w)});
+          const KeyLine key = Type::line({c, w, config_.parameters, now_, c.cost.exec, 0, beyond(c, w)});
           line.start = key.start;
           line.offset = key.offset;
           line.scale = key.scale;
