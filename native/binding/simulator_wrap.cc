@@ -239,22 +239,22 @@ Napi::Value SimulatorWrap::record(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value SimulatorWrap::bound(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
-  PlacementFunction function;
-  RunOptions options;
-  if (trace_ == nullptr || !info[0].IsObject()) {
-    fail(env, "Expected run options");
-    return env.Undefined();
-  }
-  if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options, &function)) return env.Undefined();
-  const std::int64_t before = threadCpuNs();
-  Napi::Object result = lowerBound(env, *trace_, cluster_, options, info[1]);
-  if (env.IsExceptionPending()) return env.Undefined();
-  result.Set("cpuMs", static_cast<double>(threadCpuNs() - before) * 1e-6);
-  return result;
+  return timed(info, [&](const RunOptions& options, const PlacementFunction&) {
+    return lowerBound(info.Env(), *trace_, cluster_, options, info[1]);
+  });
 }
 
 Napi::Value SimulatorWrap::reference(const Napi::CallbackInfo& info) {
+  return timed(info, [&](const RunOptions& options, const PlacementFunction& function) {
+    if (!function.bound()) return clairvoyant(info.Env(), *trace_, cluster_, options, info[1], info[2]);
+    fail(info.Env(), "A placement function has no reference");
+    return Napi::Object::New(info.Env());
+  });
+}
+
+/// `compute` on the run options that come first, with the thread CPU time it took.
+template <class Compute>
+Napi::Value SimulatorWrap::timed(const Napi::CallbackInfo& info, Compute&& compute) {
   const Napi::Env env = info.Env();
   PlacementFunction function;
   RunOptions options;
@@ -263,12 +263,8 @@ Napi::Value SimulatorWrap::reference(const Napi::CallbackInfo& info) {
     return env.Undefined();
   }
   if (!readRun(info[0].As<Napi::Object>(), trace_->columns(), &options, &function)) return env.Undefined();
-  if (function.bound()) {
-    fail(env, "A placement function has no reference");
-    return env.Undefined();
-  }
   const std::int64_t before = threadCpuNs();
-  Napi::Object result = clairvoyant(env, *trace_, cluster_, options, info[1], info[2]);
+  Napi::Object result = compute(options, function);
   if (env.IsExceptionPending()) return env.Undefined();
   result.Set("cpuMs", static_cast<double>(threadCpuNs() - before) * 1e-6);
   return result;

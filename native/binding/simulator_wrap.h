@@ -19,6 +19,8 @@ class SimulatorWrap : public ObjectWrap<SimulatorWrap> {
   Napi::Value record(const Napi::CallbackInfo& info);
   Napi::Value bound(const Napi::CallbackInfo& info);
   Napi::Value reference(const Napi::CallbackInfo& info);
+  template <class Compute>
+  Napi::Value timed(const Napi::CallbackInfo& info, Compute&& compute);
   Napi::Value simulate(const Napi::CallbackInfo& info, EventLog* log);
 
   Napi::ObjectReference traceReference_;
