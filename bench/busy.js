@@ -121,7 +121,7 @@ async function measure(turns) {
     wall.push(wallMs)
   }
   delay.disable()
-  // Every turn has given a lease, or it had nothing to plan.
+  // A turn without a lease would have had nothing to plan.
   const { leasesGranted } = load.scheduler.snapshot()
   if (leasesGranted < turns) throw new Error(`${leasesGranted} leases in ${turns} turns`)
   await load.scheduler.close()
