@@ -20,12 +20,11 @@
 //   kNeedsWholePath = true           Workflow::wholePath and templateTime are kept up to date (stretch.h)
 //   prepare(queue) const             before the keys of one queue are compared; `queue` has each(visit) over
 //                                    the views of its waiting calls, slots() and now() (qlm.h)
-//   line(view)                       dynamic orders with one number as key: it is, but for rounding, (now -
-//   start +
-//                                    Delta + offset) / scale (Delta only with kNeedsDelta), so that long
-//                                    queues need not be evaluated call by call (scheduler/key_lines.h). What
-//                                    they are made of changes with the horizon, the refresh or the
-//                                    parameters, nothing else
+//   line(view)                       of a dynamic order: its key is, but for rounding,
+//                                    (now - start + Delta + offset) / scale, Delta only with kNeedsDelta;
+//                                    long queues are not evaluated call by call then
+//                                    (scheduler/key_lines.h). What a line is made of changes with the
+//                                    horizon, the refresh or the parameters, nothing else
 //   observe(observation, call, workflow, parameters)  what happens to a call, see CallStep (vtc.h)
 //   kObservesService = true          Observation::served is computed for it (attained_service.h)
 //   workflowFinished(workflow, finishedAt) -> bool      every call of a closed workflow is done; true: issue
