@@ -596,6 +596,8 @@ export interface NativeScheduler {
   preview(record: Uint8Array): Float64Array
   /** observations, mean, high, observed calls, their tokens, summed absolute error, calls above the high */
   lengths(template: number, stage: number, out: Float64Array): void
+  /** Stage, prompt tokens, output tokens for each stage of a template, as they are now. */
+  stages(template: number): Float64Array | undefined
 }
 
 export interface EventField {

@@ -15,13 +15,19 @@ export interface EnginePriority {
   max?: number | undefined
   /** Priorities are divided by it before they are clipped; default 1 (ms). */
   divideBy?: number | undefined
+  /** Where adapters put it in a request's body, names joined by dots (`nvext.agent_hints.priority`); default `priority`. */
+  field?: string | undefined
 }
 
 /** One engine behind the scheduler. */
 export interface LiveInstance {
-  /** Unique; the same id coming back re-adopts its leases. Default: the URL, else the GPU's or latency's name with a number. */
+  /** Unique; the same id coming back re-adopts its leases. Default: the URL (with `#rank`), else the GPU's or latency's name with a number. */
   id?: string | undefined
   url?: string | undefined
+  /** One data-parallel rank of the engine behind `url`, from 0: each is an instance of its own. */
+  rank?: number | undefined
+  /** How many ranks that engine has: SGLang's bootstrap chooses among them by its room. */
+  ranks?: number | undefined
   /** A built-in GPU: `a100`, `a6000`, `l40s`. */
   gpu?: string | undefined
   /** Or an id of `latencies`, or the latency itself; then `kvTokens` is required. */
@@ -58,7 +64,7 @@ export interface LiveInstance {
   priority?: EnginePriority | undefined
   /**
    * Leases beyond the prefill that runs may be taken back while they have no first token: when something more urgent
-   * waits, or when the instance closes. The lease's signal aborts. Unified instances; default false.
+   * waits, or when the instance closes. The lease's signal aborts. Of a pair both must say so. Default false.
    */
   revoke?: boolean | undefined
 }
@@ -66,6 +72,8 @@ export interface LiveInstance {
 const KEYS = [
   'id',
   'url',
+  'rank',
+  'ranks',
   'gpu',
   'latency',
   'model',
@@ -86,6 +94,7 @@ const KEYS = [
   'revoke',
 ] as const satisfies readonly (keyof LiveInstance)[]
 const MAX_TEXT = 256
+const MAX_RANKS = 65_536
 export const UNLIMITED_KV = 10_000_000_000
 
 /** Checks one instance; `known`: the cluster's latencies by id. */
@@ -111,6 +120,12 @@ export function checkInstance(
     if (value !== undefined && !isText(value)) wrong(`a text of 1 to ${MAX_TEXT} characters`, name, value)
   }
   if (isText(instance.url) && !URL.canParse(instance.url)) wrong('a URL', 'url', instance.url)
+  const { rank, ranks } = instance
+  if (ranks !== undefined && !isWhole(ranks, 1, MAX_RANKS))
+    wrong(`a whole number from 1 to ${MAX_RANKS}`, 'ranks', ranks)
+  else if (rank !== undefined && !isWhole(rank, 0, (ranks ?? MAX_RANKS) - 1))
+    wrong(`a whole number from 0 to ${(ranks ?? MAX_RANKS) - 1}`, 'rank', rank)
+  else if (ranks !== undefined && rank === undefined) wrong('which of the `ranks`', 'rank', rank)
   if (isText(instance.gpu) && findGpu(instance.gpu) === undefined) {
     const labels = Object.values(GPUS).map(({ label }) => label)
     problems.add(
@@ -155,7 +170,7 @@ export function checkInstance(
   if (adapters !== undefined && !(Array.isArray(adapters) && adapters.every(isText)))
     wrong('a list of names', 'adapters', adapters)
   if (priority !== undefined && !isPriority(priority))
-    wrong('{ sign: 1 | -1, min?, max?, divideBy? }', 'priority', priority)
+    wrong('{ sign: 1 | -1, min?, max?, divideBy?, field? }', 'priority', priority)
   return problems.count === before
 }
 
@@ -172,8 +187,6 @@ function checkPair(
     return
   }
   checkRole(instance, where, problems)
-  if (role !== undefined && role !== 'unified' && instance.revoke === true)
-    problems.add('ERR_LAXITY_FIELD', '`revoke` is for unified instances', `${where}.revoke`)
   if (
     role !== undefined &&
     role !== 'unified' &&
@@ -275,10 +288,14 @@ function isWhole(value: unknown, low: number, high: number): value is number {
 
 function isPriority(value: unknown): value is EnginePriority {
   if (!isRecord(value) || (value.sign !== 1 && value.sign !== -1)) return false
-  const { min = 0, max = 0, divideBy = 1 } = value
+  const { sign: _, min = -Infinity, max = Infinity, divideBy = 1, field = 'priority', ...rest } = value
   return (
-    Number.isFinite(min) &&
-    Number.isFinite(max) &&
+    Object.keys(rest).length === 0 &&
+    typeof min === 'number' &&
+    typeof max === 'number' &&
+    min <= max &&
+    isText(field) &&
+    field.split('.').every((name) => name !== '' && name !== '__proto__') &&
     typeof divideBy === 'number' &&
     divideBy > 0 &&
     Number.isFinite(divideBy)

@@ -1,3 +1,6 @@
+import { expected, LaxityError } from '../errors.ts'
+import { duration } from './checks.ts'
+
 /** Time as a scheduler sees it. Milliseconds, never decreasing; where zero lies does not matter. */
 export interface Clock {
   now(): number
@@ -29,7 +32,9 @@ export class ManualClock implements Clock {
   #sequence = 0
   readonly #timers = new Map<number, { at: number; callback: () => void }>()
 
+  /** @throws LaxityError ERR_LAXITY_FIELD */
   constructor(startMs = 0) {
+    duration(startMs, 'startMs')
     this.#now = startMs
   }
 
@@ -38,6 +43,10 @@ export class ManualClock implements Clock {
   }
 
   setTimer(callback: () => void, delayMs: number): unknown {
+    if (typeof callback !== 'function')
+      throw new LaxityError('ERR_LAXITY_FIELD', expected('a function', 'callback', callback), 'callback')
+    if (typeof delayMs !== 'number' || Number.isNaN(delayMs))
+      throw new LaxityError('ERR_LAXITY_FIELD', expected('milliseconds', 'delayMs', delayMs), 'delayMs')
     this.#sequence += 1
     this.#timers.set(this.#sequence, { at: this.#now + Math.max(0, delayMs), callback })
     return this.#sequence
@@ -52,8 +61,13 @@ export class ManualClock implements Clock {
     return this.#timers.size
   }
 
-  /** Moves by `ms`, firing what becomes due in its order; between two timers, promises settle. */
+  /**
+   * Moves by `ms`, firing what becomes due in its order; between two timers, promises settle.
+   *
+   * @throws (rejects) LaxityError ERR_LAXITY_FIELD
+   */
   async advance(ms: number): Promise<void> {
+    duration(ms, 'ms')
     const until = this.#now + ms
     for (;;) {
       await settle()

@@ -500,6 +500,7 @@ export class Core extends EventEmitter {
   // --- cluster, policy, parameters: applied at once, so that a refusal has its error
 
   administer(write: (writer: EventWriter, t: number) => void, place: string): void {
+    this.checkOpen()
     this.#drain()
     write(this.writer, this.begin())
     this.wrote(ADMIN)

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import { expected, LaxityError } from '../errors.ts'
 
 /** Who asks, as far as a request says it. Levels fill what higher ones leave open. */
 export interface Identity {
@@ -53,13 +54,18 @@ const SLO_HEADERS = ['x-slo-ms', 'x-laxity-slo-ms', 'x-llm-d-slo-ms'] as const
 /**
  * Reads workflow, tenant, stage and deadline from a request's headers and JSON body. A pure function: nothing is kept,
  * nothing is rewritten; what is too long or of the wrong type is passed over.
+ *
+ * @throws LaxityError ERR_LAXITY_FIELD where headers or options are no objects
  */
 export function identify(headers: Headers, body: unknown, options: IdentityOptions = {}): Identity {
+  for (const [field, value] of Object.entries({ headers, options }))
+    if (typeof value !== 'object' || value === null)
+      throw new LaxityError('ERR_LAXITY_FIELD', expected('an object', field, value), field)
   const header = reader(headers)
   const root = record(body)
   const context = agenticContext(root)
   const metadata = record(root?.metadata)
-  const { argument = {} } = options
+  const argument = (record(options.argument) ?? {}) as NonNullable<IdentityOptions['argument']>
   const traceparent = /^[0-9a-f]{2}-([0-9a-f]{32})-/.exec(header('traceparent') ?? '')?.[1]
 
   const levels: [source: string, value: string | undefined][] = [

@@ -185,7 +185,7 @@ export class Instances {
   ): { entry: InstanceEntry; latency: NewLatency | undefined } | undefined {
     const resolved = this.#resolve(instance, where, problems, construction)
     if (resolved === undefined) return undefined
-    const id = instance.id ?? instance.url ?? this.#freeId(resolved.label)
+    const id = idOf(instance) ?? this.#freeId(resolved.label)
     const old = this.#bySlot.get(id)
     if (old !== undefined && construction) {
       problems.add('ERR_LAXITY_DUPLICATE', `Instance id ${quote(id)} is used twice`, `${where}.id`)
@@ -340,6 +340,11 @@ export class Instances {
     }
     return 1n << BigInt(known.adapter - 1)
   }
+}
+
+/** What an instance is called where its description says it. */
+export function idOf({ id, url, rank }: LiveInstance): string | undefined {
+  return id ?? (url !== undefined && typeof rank === 'number' ? `${url}#${rank}` : url)
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

@@ -3,8 +3,9 @@ import type { Attempts } from './attempts.ts'
 import type { CallRecord } from './call.ts'
 import type { EnginePriority } from './check-instance.ts'
 import type { InstanceEntry } from './instances.ts'
-import { checkOutcome, classify, type Outcome } from './outcome.ts'
+import { classify, type Outcome } from './outcome.ts'
 import type { Receipt } from './receipt.ts'
+import type { Workflow } from './workflow.ts'
 
 const MAX_TOKENS = 100_000_000
 
@@ -104,6 +105,16 @@ export class Lease {
   /** Whether prefill and decode run on two instances. */
   get paired(): boolean {
     return this.#decode !== undefined
+  }
+
+  /** The data-parallel rank behind `url`; undefined where the instance is not one. */
+  get rank(): number | undefined {
+    return this.#instance.given.rank
+  }
+
+  /** The same behind `decodeUrl`. */
+  get decodeRank(): number | undefined {
+    return (this.#decode ?? this.#instance).given.rank
   }
 
   /** For the engine's own static queue, in the engine's polarity and range; undefined unless the instance takes one. */
@@ -207,7 +218,6 @@ export class Lease {
    * @throws LaxityError ERR_LAXITY_FIELD
    */
   failed(outcome: Outcome): Promise<Lease | null> {
-    checkOutcome(outcome)
     const kind = classify(outcome)
     if (kind === 'ok')
       throw new LaxityError('ERR_LAXITY_FIELD', 'Expected a failure, got an ok outcome', 'outcome')
@@ -238,6 +248,11 @@ export class Lease {
     this.#admission?.resolve(decode.id)
   }
 
+  /** @internal Its call, if it is one of that workflow. */
+  callOf(workflow: Workflow): CallRecord | undefined {
+    return this.#call.workflow === workflow ? this.#call : undefined
+  }
+
   /** @internal */
   get admittedOn(): InstanceEntry | undefined {
     return this.#admittedOn
@@ -246,6 +261,11 @@ export class Lease {
   /** @internal */
   get prefillEntry(): InstanceEntry {
     return this.#instance
+  }
+
+  /** @internal */
+  get decodeEntry(): InstanceEntry {
+    return this.#decode ?? this.#instance
   }
 
   /** @internal */

@@ -80,7 +80,26 @@ export function schedulerMetrics(core: Core, snapshot: Snapshot): Metric[] {
     ),
     counter('laxity_lease_revoked_total', 'Leases taken back for others', snapshot.revoked),
     counter('laxity_lease_leaked_total', 'Leases collected unclosed', metrics.orphans),
+    counter(
+      'laxity_telemetry_stale_total',
+      'Samples that had gone stale when the next one came',
+      metrics.telemetryStale,
+    ),
     counter('laxity_telemetry_suspicious_total', 'KV usage 0 with live leases', metrics.telemetrySuspicious),
+    {
+      name: 'laxity_panic',
+      help: 'Instances with an open breaker that is passed over',
+      kind: 'gauge',
+      labels: [],
+      values: [
+        {
+          labels: {},
+          value: snapshot.instances.filter(
+            ({ condition, masked, breaker }) => condition === 'up' && !masked && breaker === 'open',
+          ).length,
+        },
+      ],
+    },
     perInstance('laxity_instance_active_leases', 'Sequences leased', (i) => i.leased),
     perInstance('laxity_instance_queue_size', 'Calls waiting', (i) => i.waiting),
     perInstance('laxity_instance_reserved_kv_tokens', 'KV reserved', (i) => i.reservedKv),

@@ -16,4 +16,9 @@ export class Names {
     this.#ids.set(name, id)
     return id
   }
+
+  /** Without giving it an id: the shared one where it has none. */
+  find(name: string): number {
+    return this.#ids.get(name) ?? OTHER
+  }
 }

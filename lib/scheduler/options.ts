@@ -36,9 +36,9 @@ export interface SchedulerOptions {
   lookahead?: number | undefined
   /** Sends every call at once, with its urgency as the engine's priority; credit gates nothing. */
   passThrough?: boolean | undefined
-  /** Permutes ties between equal instances; default 0. */
+  /** Permutes ties between equal instances, and draws the back-off of retries; default 0. */
   tieSeed?: number | undefined
-  /** Stage templates by name. */
+  /** Stage templates by name. One without stages learns them from the workflows that use it. */
   templates?: Readonly<Record<string, readonly TemplateEntry[]>> | undefined
   /** Ready calls without a lease, in all; default 100,000. 0 = no limit. */
   queueLimit?: number | undefined
@@ -105,6 +105,7 @@ const LIVE_PARAMETERS: Readonly<Record<string, number>> = {
   faultPenaltyMs: 1_000,
   backpressureMs: 1_000,
   retryBudget: 0.2,
+  retryBackoffMs: 25,
   telemetryMs: 2_000,
   predictLengths: 1,
   keepHorizons: 1,
@@ -333,7 +334,6 @@ function checkTemplates(given: unknown, problems: Problems): CheckedOptions['tem
     const place = `templates.${name}`
     const good =
       Array.isArray(stages) &&
-      stages.length > 0 &&
       stages.every(
         (s) =>
           isRecord(s) && typeof s.stage === 'string' && isTokens(s.promptTokens) && isTokens(s.outputTokens),

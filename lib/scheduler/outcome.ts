@@ -27,8 +27,13 @@ export const LEGS = ['prefill', 'decode', 'link'] as const
 
 const CLASSES: readonly OutcomeClass[] = ['ok', 'client_error', 'backpressure', 'fault', 'cancelled']
 
-/** 429 and 529 are backpressure, 503 too where it names a time; other 5xx are faults, other 4xx the client's. */
+/**
+ * 429 and 529 are backpressure, 503 too where it names a time; other 5xx are faults, other 4xx the client's.
+ *
+ * @throws LaxityError ERR_LAXITY_FIELD
+ */
 export function classify(outcome: Outcome): OutcomeClass {
+  checkOutcome(outcome)
   if (outcome.class !== undefined) return outcome.class
   const { status } = outcome
   if (status !== undefined) {

@@ -1,11 +1,13 @@
 import { describe, expected, LaxityError } from '../errors.ts'
 import { type NativeRun, native } from '../native.ts'
 import { Problems } from '../report/problems.ts'
+import type { TemplateEntry } from '../traces/table.ts'
 import type { TuningEvent } from '../tuning/auto-events.ts'
 import { attachTuner } from '../tuning/auto-live.ts'
 import type { CallRecord } from './call.ts'
+import { text } from './checks.ts'
 import { Core } from './core.ts'
-import type { LiveInstance } from './instances.ts'
+import { idOf, type LiveInstance } from './instances.ts'
 import { Journal, type LiveLogHeader } from './journal.ts'
 import type { Lease } from './lease.ts'
 import { schedulerMetrics } from './metric-list.ts'
@@ -19,6 +21,8 @@ import { type CallOptions, Workflow, type WorkflowOptions } from './workflow.ts'
 
 export interface SchedulerEvents {
   breaker: { instance: string; from: string; to: string }
+  /** Too few instances are left, so open breakers are passed over; or no longer. */
+  panic: { active: boolean; instances: string[] }
   lost: { call: string; workflow: string; instance: string | undefined }
   leak: { call: string; workflow: string; site: string | undefined }
   /** With `autoTune`: a detector's alarm, or what a sweep said. */
@@ -49,7 +53,7 @@ const CHANGES = { add: 0, up: 1, drain: 2, down: 3, remove: 4 } as const
  */
 export class Scheduler {
   readonly #core: Core
-  readonly #usage = new Map<string, { zeroSince: number; warned: boolean }>()
+  readonly #usage = new Map<string, { zeroSince: number; warned: boolean; sampledMs: number }>()
   readonly #detached = new Set<CallRecord>()
   #closed: Promise<{ drained: boolean; cancelled: number }> | undefined
 
@@ -71,7 +75,7 @@ export class Scheduler {
    * @throws (rejects) LaxityError ERR_LAXITY_OPTION, ERR_LAXITY_FILE, ERR_LAXITY_LOG, ERR_LAXITY_SYNTAX
    */
   static async restore(options: SchedulerOptions & { log: string }): Promise<Scheduler> {
-    restoring.add(options)
+    if (typeof options === 'object' && options !== null) restoring.add(options)
     const scheduler = new Scheduler(options)
     const core = scheduler.#core
     const { log, durable, parameters } = core.options
@@ -145,7 +149,8 @@ export class Scheduler {
    */
   addInstance(instance: LiveInstance): string {
     const core = this.#core
-    const id = (instance as LiveInstance | undefined)?.id ?? (instance as LiveInstance | undefined)?.url
+    core.checkOpen()
+    const id = typeof instance === 'object' && instance !== null ? idOf(instance) : undefined
     const known = typeof id === 'string' ? core.instances.byId(id) : undefined
     if (known !== undefined && this.#conditionOf(known.slot) !== 'removed')
       throw new LaxityError(
@@ -248,8 +253,10 @@ export class Scheduler {
     const { waiting, running, kvUsage } = checkSample(sample)
     core.administer((w, t) => w.telemetry(t, slot, waiting, running, kvUsage), 'sample')
     const own = this.snapshot().instances[slot]!
-    const state = this.#usage.get(id) ?? { zeroSince: Number.NaN, warned: false }
+    const state = this.#usage.get(id) ?? { zeroSince: Number.NaN, warned: false, sampledMs: this.nowMs }
     this.#usage.set(id, state)
+    if (this.nowMs - state.sampledMs > core.options.parameters.telemetryMs!) core.metrics.telemetryStale += 1
+    state.sampledMs = this.nowMs
     if (suspicious(state, kvUsage, own.leased, this.nowMs)) {
       core.metrics.telemetrySuspicious += 1
       const message = `Instance ${JSON.stringify(id)} has reported a KV usage of 0 for 30 s while it holds leases: was the metric renamed?`
@@ -263,10 +270,11 @@ export class Scheduler {
    * Whether calls of a model (left out: of every model) can be served now: an instance takes calls, of a prefill-decode
    * cluster one of each role. Half-open breakers count, since only a call closes them.
    *
-   * @throws LaxityError ERR_LAXITY_NO_INSTANCE where nothing serves the model
+   * @throws LaxityError ERR_LAXITY_NO_INSTANCE where nothing serves the model, ERR_LAXITY_FIELD
    */
   ready(model?: string): boolean {
     const core = this.#core
+    if (model !== undefined) text(model, 'model')
     core.flush()
     const { instances } = core
     const one = model === undefined ? undefined : instances.modelOf(model)
@@ -289,8 +297,12 @@ export class Scheduler {
     if (typeof call !== 'object' || call === null)
       throw new LaxityError('ERR_LAXITY_FIELD', `Expected an object, got ${describe(call)}`, 'call')
     const { workflow, ...options } = call
-    if (workflow !== undefined && !(workflow instanceof Workflow))
-      throw new LaxityError('ERR_LAXITY_FIELD', expected('a workflow', 'workflow', workflow), 'workflow')
+    if (workflow !== undefined && !(workflow instanceof Workflow && workflow.isOf(this.#core)))
+      throw new LaxityError(
+        'ERR_LAXITY_FIELD',
+        expected('a workflow of this scheduler', 'workflow', workflow),
+        'workflow',
+      )
     return this.#core.estimate(workflow?.closed === false ? workflow : undefined, options)
   }
 
@@ -345,14 +357,13 @@ export class Scheduler {
     aboveHigh: number
   } {
     const core = this.#core
-    if (typeof stage !== 'string')
-      throw new LaxityError('ERR_LAXITY_FIELD', expected('a stage', 'stage', stage), 'stage')
+    text(stage, 'stage')
     const templateId = template === undefined ? -1 : core.options.templates.names.get(template)
     if (templateId === undefined)
       throw new LaxityError('ERR_LAXITY_UNKNOWN', `Unknown template ${describe(template)}`, 'template')
     core.flush()
     const out = new Float64Array(7)
-    core.native.lengths(templateId, core.stages.id(stage), out)
+    core.native.lengths(templateId, core.stages.find(stage), out)
     const [observations, mean, high, observed, , absolute, above] = out as unknown as number[]
     return {
       observations: observations!,
@@ -363,18 +374,39 @@ export class Scheduler {
     }
   }
 
+  /**
+   * The stages of a template: as declared, or as learned by now.
+   *
+   * @throws LaxityError ERR_LAXITY_UNKNOWN
+   */
+  template(name: string): TemplateEntry[] {
+    const core = this.#core
+    const id = core.options.templates.names.get(name)
+    if (id === undefined)
+      throw new LaxityError('ERR_LAXITY_UNKNOWN', `Unknown template ${describe(name)}`, 'template')
+    core.flush()
+    const columns = core.native.stages(id)!
+    return Array.from({ length: columns.length / 3 }, (_, i) => ({
+      stage: core.stages.list[columns[3 * i]!] ?? 'other',
+      promptTokens: columns[3 * i + 1]!,
+      outputTokens: columns[3 * i + 2]!,
+    }))
+  }
+
   /** Counters and histograms; `laxity/prometheus` registers them with prom-client. */
   metrics(): Metric[] {
     return schedulerMetrics(this.#core, this.snapshot())
   }
 
-  /** `breaker`, `lost`, `leak`, `tuned`, `warning`. */
+  /** `breaker`, `panic`, `lost`, `leak`, `tuned`, `warning`. */
   on<E extends keyof SchedulerEvents>(event: E, listener: (value: SchedulerEvents[E]) => void): this {
+    checkListener(event, listener)
     this.#core.on(event, listener)
     return this
   }
 
   off<E extends keyof SchedulerEvents>(event: E, listener: (value: SchedulerEvents[E]) => void): this {
+    checkListener(event, listener)
     this.#core.off(event, listener)
     return this
   }
@@ -392,7 +424,11 @@ export class Scheduler {
    * the first one's promise.
    */
   close(options: { drainMs?: number | undefined } = {}): Promise<{ drained: boolean; cancelled: number }> {
-    const drainMs = options?.drainMs ?? 0
+    if (typeof options !== 'object' || options === null) {
+      const message = expected('{ drainMs }', 'options', options)
+      return Promise.reject(new LaxityError('ERR_LAXITY_FIELD', message, 'options'))
+    }
+    const { drainMs = 0 } = options
     if (typeof drainMs !== 'number' || !(drainMs >= 0 && drainMs <= 1e12)) {
       const message = expected('milliseconds from 0 to 1e12', 'drainMs', drainMs)
       return Promise.reject(new LaxityError('ERR_LAXITY_FIELD', message, 'drainMs'))
@@ -418,6 +454,19 @@ export class Scheduler {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }
+}
+
+const EVENTS: readonly (keyof SchedulerEvents)[] = ['breaker', 'panic', 'lost', 'leak', 'tuned', 'warning']
+
+function checkListener(event: unknown, listener: unknown): void {
+  if (!(EVENTS as readonly unknown[]).includes(event))
+    throw new LaxityError(
+      'ERR_LAXITY_FIELD',
+      expected(`one of ${EVENTS.join(', ')}`, 'event', event),
+      'event',
+    )
+  if (typeof listener !== 'function')
+    throw new LaxityError('ERR_LAXITY_FIELD', expected('a function', 'listener', listener), 'listener')
 }
 
 export function liveHeader(core: Core): LiveLogHeader {

@@ -21,6 +21,8 @@ export interface InstanceSnapshot {
   /** Decode instances: KV and sequences of the calls that have room there. */
   admittedKv: number
   admittedSequences: number
+  /** Decode instances: KV in use beyond that of our calls, by a fresh sample of telemetry. Plans count it, credit does not. */
+  foreignKv: number
   /** Leases without a first token. */
   unprefilled: number
   unprefilledMs: number
@@ -56,7 +58,7 @@ export interface Snapshot {
   instances: InstanceSnapshot[]
 }
 
-export const INSTANCE_COLUMNS = 21
+export const INSTANCE_COLUMNS = 22
 const CONDITIONS = ['absent', 'up', 'draining', 'down', 'removed'] as const
 const BREAKERS = ['closed', 'open', 'half-open'] as const
 
@@ -80,6 +82,7 @@ export function instanceSnapshot(
     reservedKv: column(7),
     admittedKv: column(19),
     admittedSequences: column(20),
+    foreignKv: column(21),
     unprefilled: column(8),
     unprefilledMs: column(9),
     prefillsEndMs: column(10),

@@ -25,8 +25,12 @@ export const TELEMETRY_NAMES: Readonly<Record<keyof TelemetrySample, readonly st
 /**
  * Reads a Prometheus page of vLLM, SGLang or TensorRT-LLM. Over several series of one name (data-parallel ranks) waiting
  * and running are summed, usage is the largest. A name that is not there leaves its quantity unknown.
+ *
+ * @throws LaxityError ERR_LAXITY_FIELD where it is no text
  */
 export function parseTelemetry(text: string): TelemetrySample {
+  if (typeof text !== 'string')
+    throw new LaxityError('ERR_LAXITY_FIELD', expected('a page of metrics', 'text', text), 'text')
   const found = new Map<string, number[]>()
   for (const line of text.split('\n')) {
     if (line === '' || line.startsWith('#')) continue

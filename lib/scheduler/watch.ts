@@ -3,6 +3,8 @@ import type { Core } from './core.ts'
 import type { Lease } from './lease.ts'
 
 const BREAKERS = ['closed', 'open', 'half-open'] as const
+const UP = 1
+const OPEN = 1
 /** Call sites are taken of one lease in so many. */
 const SAMPLED = 16
 
@@ -14,6 +16,7 @@ export class Watch {
   /** Some breaker was not closed when last looked at. */
   awake = false
   readonly #states: number[] = []
+  #panic = false
   #retryAfter = { t: -1, ms: 0 }
   #sample = 0
   readonly #leaks:
@@ -36,8 +39,11 @@ export class Watch {
 
   reportBreakers(): void {
     this.breakers = this.awake = false
+    const passedOver: string[] = []
     this.#core.eachInstance((columns, at, slot) => {
       const state = columns[at + 2]!
+      if (columns[at] === UP && columns[at + 1] === 0 && state === OPEN)
+        passedOver.push(this.#core.instances.list[slot]!.id)
       const was = this.#states[slot] ?? 0
       this.#states[slot] = state
       if (state !== 0) this.awake = true
@@ -48,6 +54,9 @@ export class Watch {
           to: BREAKERS[state],
         })
     })
+    const panic = passedOver.length > 0
+    if (panic !== this.#panic) this.#core.emit('panic', { active: panic, instances: passedOver })
+    this.#panic = panic
   }
 
   /** When a place in a queue is likely to be free: the outstanding work spread over what serves it, 0.1 to 60 s. */

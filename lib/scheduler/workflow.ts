@@ -136,6 +136,11 @@ export class Workflow {
     this.end()
   }
 
+  /** @internal */
+  isOf(core: Core): boolean {
+    return this.#core === core
+  }
+
   /** @internal The call with this id: a given one, or `#n`. */
   find(id: string): CallRecord | undefined {
     const given = this.ids?.get(id)
@@ -157,8 +162,7 @@ export class Workflow {
       const field = `parents[${i}]`
       if (typeof parent !== 'string' && !(parent instanceof Lease))
         throw new LaxityError('ERR_LAXITY_FIELD', expected('an id or a lease', field, parent), field)
-      const id = typeof parent === 'string' ? parent : parent.workflowId === this.id ? parent.id : undefined
-      const call = id === undefined ? undefined : this.find(id)
+      const call = typeof parent === 'string' ? this.find(parent) : parent.callOf(this)
       if (call !== undefined) return call
       const name = typeof parent === 'string' ? quote(parent) : describe(parent)
       throw new LaxityError('ERR_LAXITY_PARENT', `No call ${name} in workflow ${quote(this.id)}`, field)

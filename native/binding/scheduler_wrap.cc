@@ -20,7 +20,7 @@ struct OutHeader {
 };
 static_assert(sizeof(OutHeader) == 24);
 
-constexpr std::size_t kInstanceColumns = 21;
+constexpr std::size_t kInstanceColumns = 22;
 constexpr std::size_t kCallColumns = 20;
 
 bool floats(const Napi::CallbackInfo& info, std::size_t i, Column* out) {
@@ -43,7 +43,8 @@ Napi::Function SchedulerWrap::define(Napi::Env env) {
        InstanceMethod<&SchedulerWrap::instances>("instances"),
        InstanceMethod<&SchedulerWrap::totals>("totals"), InstanceMethod<&SchedulerWrap::callInfo>("callInfo"),
        InstanceMethod<&SchedulerWrap::queue>("queue"), InstanceMethod<&SchedulerWrap::preview>("preview"),
-       InstanceMethod<&SchedulerWrap::lengths>("lengths"), InstanceAccessor<&SchedulerWrap::freed>("freed"),
+       InstanceMethod<&SchedulerWrap::lengths>("lengths"), InstanceMethod<&SchedulerWrap::stages>("stages"),
+       InstanceAccessor<&SchedulerWrap::freed>("freed"),
        InstanceMethod<&SchedulerWrap::horizonMs>("horizonMs"),
        InstanceAccessor<&SchedulerWrap::decisions>("decisions"),
        InstanceAccessor<&SchedulerWrap::refusals>("refusals"),
@@ -63,7 +64,7 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<
   static constexpr const char* kBases[] = {"template", "exclusive", "horizon"};
   int base = 1;  // a caller's own deadlines
   if (!readPolicy(given, &policy, &function_) || !readLatencies(given, &cluster.latencies) ||
-      !readTemplates(given, &cluster.templates) ||
+      !readTemplates(given, &cluster.templates, true) ||
       (given.Has("sloBase") && !readName(given, "sloBase", kBases, &base))) {
     return;
   }
@@ -292,7 +293,8 @@ Napi::Value SchedulerWrap::instances(const Napi::CallbackInfo& info) {
                                               toMs(roundFine(piece.at(l.context))),
                                               static_cast<double>(i.spec.role),
                                               decodes ? static_cast<double>(pairs->admittedKv(m)) : 0,
-                                              decodes ? static_cast<double>(pairs->admittedSequences(m)) : 0};
+                                              decodes ? static_cast<double>(pairs->admittedSequences(m)) : 0,
+                                              decodes ? static_cast<double>(pairs->foreign(m).kv) : 0};
     at = std::copy(std::begin(columns), std::end(columns), at);
   }
   return Napi::Number::New(info.Env(), static_cast<double>(cluster.size()));
@@ -405,6 +407,20 @@ Napi::Value SchedulerWrap::preview(const Napi::CallbackInfo& info) {
     out[3 + i * 4] = toMs(c.cost.prefill);
     out[4 + i * 4] = toMs(c.cost.exec);
     out[5 + i * 4] = toMs(c.delta);
+  }
+  return out;
+}
+
+/// (template) -> [stage, prompt tokens, output tokens] for each of its stages, as they are now.
+Napi::Value SchedulerWrap::stages(const Napi::CallbackInfo& info) {
+  const std::uint32_t id = info[0].ToNumber().Uint32Value();
+  if (!scheduler_ || id >= scheduler_->templates().size()) return info.Env().Undefined();
+  const std::vector<TemplateEntry>& entries = scheduler_->templates()[id].entries();
+  Napi::Float64Array out = Napi::Float64Array::New(info.Env(), entries.size() * 3);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    out[3 * i] = entries[i].stage;
+    out[3 * i + 1] = entries[i].promptTokens;
+    out[3 * i + 2] = entries[i].outputTokens;
   }
   return out;
 }

@@ -36,6 +36,7 @@ class SchedulerWrap : public Napi::ObjectWrap<SchedulerWrap> {
   Napi::Value queue(const Napi::CallbackInfo& info);
   Napi::Value preview(const Napi::CallbackInfo& info);
   Napi::Value lengths(const Napi::CallbackInfo& info);
+  Napi::Value stages(const Napi::CallbackInfo& info);
   Napi::Value freed(const Napi::CallbackInfo& info);
   Napi::Value horizonMs(const Napi::CallbackInfo& info);
   void publish(std::span<const Decision> made);

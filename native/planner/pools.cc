@@ -219,6 +219,23 @@ Status DecodePool::release(std::uint32_t id) {
   return Status::kOk;
 }
 
+Status DecodePool::setForeign(std::uint32_t slot, std::int64_t kv, std::uint32_t sequences, Nanos until) {
+  if (!knows(slot)) return Status::kUnknownInstance;
+  if (kv < 0 || kv > kMaxKvTokens) return Status::kBadTokens;
+  if (until < 0 || until > kMaxTime) return Status::kBadTime;
+  DecodeInstance& d = instances_[slot];
+  if (d.foreignKv > 0) d.releases.removeTimed(kNoSlot, d.foreignUntil);
+  d.used += kv - d.foreignKv;
+  d.context += kv - d.foreignKv;
+  d.batch += std::int64_t{sequences} - d.foreignSequences;
+  d.foreignKv = kv;
+  d.foreignSequences = sequences;
+  d.foreignUntil = until;
+  if (kv > 0) d.releases.addTimed(kNoSlot, until, kv);
+  reprice(slot);
+  return Status::kOk;
+}
+
 void DecodePool::enlist(std::uint32_t id) {
   const Held& h = held_[id];
   ReleaseList& releases = instances_[h.slot].releases;

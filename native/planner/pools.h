@@ -90,10 +90,13 @@ struct DecodeInstance {
   std::uint32_t rank = 0;
   std::uint64_t tie = 0;
   std::int64_t capacity = 0;  ///< KV tokens
-  std::int64_t used = 0;      ///< KV of the committed calls, may exceed the capacity
+  std::int64_t used = 0;      ///< KV of the committed calls and foreign, may exceed the capacity
   std::int64_t context = 0;   ///< their expected context
   std::int64_t batch = 0;     ///< their sequences
-  Nanos perToken = 1;         ///< of one more call
+  std::int64_t foreignKv = 0;
+  std::int64_t foreignSequences = 0;
+  Nanos foreignUntil = 0;
+  Nanos perToken = 1;  ///< of one more call
   std::uint32_t revision = 0;
   std::uint32_t position = 0;  ///< in the list of its class
   bool known = false;
@@ -133,6 +136,9 @@ class DecodePool {
   /// A committed call holds another amount (its prediction was short).
   Status resize(std::uint32_t id, std::int64_t kv, std::int64_t context);
   Status release(std::uint32_t id);
+  /// The instance holds so much that is none of the driver's calls, until then; in place of what it was told
+  /// before.
+  Status setForeign(std::uint32_t slot, std::int64_t kv, std::uint32_t sequences, Nanos until);
 
   std::size_t size() const { return instances_.size(); }
   std::uint32_t classes() const { return static_cast<std::uint32_t>(classes_.size()); }

@@ -30,6 +30,7 @@ LiveRules::LiveRules(const PolicyParameters& p) {
   keepHorizons = p[Parameter::kKeepHorizons] >= 1;
   enginePriority = p[Parameter::kEnginePriority] >= 1;
   kvPark = ms(Parameter::kKvParkMs);
+  retryBackoff = ms(Parameter::kRetryBackoffMs);
   any = queueLimit > 0 || tenantQueueLimit > 0 || queueTimeout > 0 || hopeless != Hopeless::kRun ||
         leaseTtl > 0 || breaker.faults > 0 || faultPenalty > 0 || predictLengths || kvPark > 0;
 }

@@ -11,8 +11,9 @@
 //
 // Prefill-decode: leg d and the link count against d, whose ok is the end of the call; leg p against p, whose
 // ok is that its KV has arrived. Both roles have breakers, probes and panic of their own. A prefill of mean
-// length stands for each foreign call on p. Corrections of p delay its projected ready time; those of d show
-// in its outstanding work only.
+// length stands for each foreign call on p. Corrections of p delay its projected ready time. Of d, foreign
+// sequences, and KV in use beyond what our calls there may hold, count in what plans see of it, until the
+// next sample or until it is stale; room on d is given by own accounting alone.
 #include <algorithm>
 
 #include "scheduler/scheduler.h"
@@ -62,9 +63,8 @@ void Scheduler::updateMasks() {
   pairsChanged();
   // Only now: a queue that moves finds every mask in its place.
   for (std::uint32_t m = 0; m < cluster_.size(); ++m) {
-    if (cluster_.at(m).masked && cluster_.at(m).spec.role != Role::kDecode &&
-        live_.breakers[m].state == BreakerState::kOpen) {
-      requeueAll(m);
+    if (cluster_.at(m).masked && live_.breakers[m].state == BreakerState::kOpen) {
+      if (cluster_.at(m).spec.role != Role::kDecode) requeueAll(m);
       revokeAll(m);
     }
   }
@@ -163,6 +163,18 @@ bool Scheduler::takeRetry() {
   return true;
 }
 
+/// A call that has just become ready again is placed a random while later, so that what failed together is
+/// not sent again together. One that goes on from its KV does not wait.
+void Scheduler::backOff(std::uint32_t slot) {
+  const Call& c = graph_.call(slot);
+  if (rules_.retryBackoff == 0 || c.state != CallState::kReady) return;
+  const double most = static_cast<double>(rules_.retryBackoff << (c.retries - 1));
+  const auto delay = static_cast<Nanos>(retryRandom_.uniform() * most);
+  if (delay == 0) return;
+  ready_.pop_back();
+  startTimer(now_ + delay, {slot, c.generation, c.epoch, TimerKind::kBackOff});
+}
+
 void Scheduler::correct(std::uint32_t instance, Nanos work, Nanos until) {
   std::uint32_t index;
   if (live_.freeCorrections.empty()) {
@@ -201,11 +213,19 @@ void Scheduler::fireLiveTimer(const Timer& timer) {
       if (s.version != timer.generation) break;
       addCorrection(timer.call, -s.work);
       s.work = 0;
+      if (cluster_.at(timer.call).spec.role == Role::kDecode) pairs_->setForeign(timer.call, {});
       break;
     }
     case TimerKind::kKvPark:
       expireKv({timer.call, timer.generation}, timer.epoch);
       break;
+    case TimerKind::kBackOff: {
+      const Ref ref{timer.call, timer.generation};
+      if (!ok(graph_.findCall(ref))) break;
+      const Call& c = graph_.call(ref.slot);
+      if (c.state == CallState::kReady && c.epoch == timer.epoch) ready_.push_back(ref);
+      break;
+    }
     case TimerKind::kCall:
       break;
   }
@@ -255,18 +275,35 @@ Status Scheduler::telemetry(Nanos t, const Telemetry& e) {
   ++s.version;
   addCorrection(e.instance, -s.work);
   s.work = 0;
-  if (rules_.telemetry == 0 || (e.present & 3) == 0) return Status::kOk;
   const Instance& m = cluster_.at(e.instance);
+  const bool decodes = m.spec.role == Role::kDecode;
+  if (decodes) pairs_->setForeign(e.instance, {});
+  if (rules_.telemetry == 0) return Status::kOk;
   const std::int64_t seen =
       std::int64_t{(e.present & 2) != 0 ? e.running : 0} + std::int64_t{(e.present & 1) != 0 ? e.waiting : 0};
-  const std::int64_t foreign = std::max<std::int64_t>(0, seen - m.ledger.leased);
-  if (foreign == 0 || meanCount_ == 0) return Status::kOk;
-  const Nanos mean = m.spec.role == Role::kPrefill
-                         ? cluster_.latency(m).prefill(static_cast<std::uint32_t>(promptSum_ / meanCount_), 0)
-                         : static_cast<Nanos>(meanSum_ / meanCount_);
-  s.work = std::min<Nanos>(mean, kMaxTime / 1000 / foreign) * foreign;
-  addCorrection(e.instance, s.work);
-  startTimer(t + rules_.telemetry, {e.instance, s.version, 0, TimerKind::kTelemetry});
+  // What is leased to d may still be elsewhere.
+  const bool posted = !decodes || pairs_->options.admission == DecodeAdmission::kEngine;
+  const std::int64_t own = posted ? m.ledger.leased : pairs_->admittedSequences(e.instance);
+  const std::int64_t foreign = std::max<std::int64_t>(0, seen - own);
+  if (foreign > 0 && meanCount_ > 0) {
+    const Nanos mean =
+        m.spec.role == Role::kPrefill
+            ? cluster_.latency(m).prefill(static_cast<std::uint32_t>(promptSum_ / meanCount_), 0)
+            : static_cast<Nanos>(meanSum_ / meanCount_);
+    s.work = std::min<Nanos>(mean, kMaxTime / 1000 / foreign) * foreign;
+    addCorrection(e.instance, s.work);
+  }
+  std::int64_t kv = 0;
+  if (decodes && (e.present & 4) != 0) {
+    const auto used = static_cast<std::int64_t>(e.kvUsage * static_cast<double>(m.spec.kvTokens));
+    kv = std::max<std::int64_t>(0, used - (posted ? m.ledger.reservedKv : pairs_->admittedKv(e.instance)));
+  }
+  if (decodes) {
+    const Nanos until = std::min(kMaxTime, t + rules_.telemetry);
+    pairs_->setForeign(e.instance, {kv, static_cast<std::uint32_t>(foreign), until});
+  }
+  if (s.work > 0 || kv > 0 || foreign > 0)
+    startTimer(t + rules_.telemetry, {e.instance, s.version, 0, TimerKind::kTelemetry});
   return Status::kOk;
 }
 

@@ -726,7 +726,7 @@ void Scheduler::serve(std::span<const std::uint32_t> instances) {
       const Call& c = graph_.call(slot);
       // Strict head of line: a call that does not fit holds back the less urgent ones.
       if (!hasCredit(instance, c.cost.kv, c.cost.sequences, c.cost.prefillTokens)) {
-        if (anyRevocable_ && revokeFor(slot, {&instance, 1})) continue;
+        if (anyRevocable_ && revokeFor(slot, {&instance, 1}) != kNoSlot) continue;
         break;
       }
       const LeaseReason reason = looksAhead(m) ? LeaseReason::kLookahead : LeaseReason::kBestScore;
@@ -784,7 +784,7 @@ bool Scheduler::leaseFromShared(std::uint16_t model) {
     if (!candidate.accepts()) continue;
     if (hasCredit(m, need, c.sequences, laxity::newTokens(c, m))) withCredit_.push_back(m);
   }
-  if (withCredit_.empty()) return anyRevocable_ && revokeFor(slot, openInstances_);
+  if (withCredit_.empty()) return anyRevocable_ && revokeFor(slot, openInstances_) != kNoSlot;
   std::uint32_t chosen = rules_.any ? probeFor(slot) : kNoSlot;
   if (chosen == kNoSlot || std::find(withCredit_.begin(), withCredit_.end(), chosen) == withCredit_.end()) {
     if (rules_.any && withCredit_.size() > 1) std::erase(withCredit_, live_.calls[slot].avoid);

@@ -10,7 +10,6 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
   if (e.change > InstanceChange::kRemove) return Status::kBadValue;
   if (e.revocable > 1) return Status::kBadValue;
   if (e.change == InstanceChange::kAdd) {
-    if (e.revocable != 0 && e.spec.role != Role::kUnified) return Status::kUnsupported;
     if (e.spec.role != Role::kUnified) {
       if (const Status fits = Pairs::check(cluster_, e.spec); !ok(fits)) return fits;
     }
@@ -62,8 +61,8 @@ Status Scheduler::instance(Nanos t, const InstanceEvent& e) {
   updateMasks();
   if (e.change == InstanceChange::kAdd || e.change == InstanceChange::kRemove) instancesChanged();
   pairsChanged();
-  if (!m.accepts() && m.spec.role != Role::kDecode) {
-    requeueAll(e.instance);
+  if (!m.accepts()) {
+    if (m.spec.role != Role::kDecode) requeueAll(e.instance);
     revokeAll(e.instance);
   }
   if (e.change == InstanceChange::kRemove) rejectStranded(m.spec.model);

@@ -36,6 +36,7 @@ struct LiveRules {
   bool keepHorizons = false;
   bool enginePriority = false;
   Nanos kvPark = 0;
+  Nanos retryBackoff = 0;
 };
 
 struct LiveCall {

@@ -84,11 +84,10 @@ std::uint32_t Scheduler::chooseDecode(std::uint32_t slot, std::uint32_t prefill)
 /// The credit of a prefill instance (CONTRACT 5); its KV holds a prompt from the lease until it has left.
 /// Never more than there is, whatever the overcommit: a lease that waits for KV on p may hold the room on d
 /// that those wait for whose KV it is.
-bool Scheduler::hasPrefillCredit(std::uint32_t instance, const Call& c) const {
+bool Scheduler::hasPrefillCredit(std::uint32_t instance, const Ledger& u, const Call& c) const {
   const Instance& p = cluster_.at(instance);
   if (p.condition != Condition::kUp || p.closedUntil > now_) return false;
   const std::uint32_t ahead = config_.feedback == Feedback::kBoundary ? 0 : config_.lookahead;
-  const Ledger& u = p.ledger;
   if (u.reservedKv + c.promptTokens > classTerms_[p.hardwareClass].kvRoom) return false;
   if (u.leased + c.sequences > p.spec.maxSequences + ahead) return false;
   if (config_.feedback == Feedback::kBoundary && p.exact.at != now_) return false;
@@ -156,6 +155,7 @@ void Scheduler::decidePairs() {
       return cluster_.at(m).spec.role == Role::kPrefill && prefillOpen(m);
     });
     if (prefills || pairs_->inFlight.arrived) leaseByPlan();
+    if (anyRevocable_) leaseByRevoking();
   } else {
     for (std::size_t i = 0; i < openInstances_.size(); ++i) {
       if (cluster_.at(openInstances_[i]).spec.role != Role::kPrefill) continue;
@@ -178,7 +178,10 @@ void Scheduler::servePrefills() {
     IndexedHeap& queue = queues_[instance];
     while (!queue.empty()) {
       const std::uint32_t slot = pick(queue);
-      if (!hasPrefillCredit(instance, graph_.call(slot))) break;
+      if (!hasPrefillCredit(instance, graph_.call(slot))) {
+        if (anyRevocable_ && pairCandidate(slot) && revokeFor(slot, {&instance, 1}) != kNoSlot) continue;
+        break;
+      }
       const std::uint32_t decode = chooseDecode(slot, instance);
       if (decode == kNoSlot) break;
       const LeaseReason reason = p.ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
@@ -199,7 +202,9 @@ bool Scheduler::leasePairFromShared(std::uint16_t model) {
   for (const std::uint32_t m : openInstances_) {
     if (view.isPrefill(m) && hasPrefillCredit(m, c)) withCredit_.push_back(m);
   }
-  if (withCredit_.empty()) return false;
+  if (withCredit_.empty()) {
+    return anyRevocable_ && pairCandidate(slot) && revokeFor(slot, openInstances_) != kNoSlot;
+  }
   std::uint32_t prefill = rules_.any ? probeFor(slot) : kNoSlot;
   if (std::find(withCredit_.begin(), withCredit_.end(), prefill) == withCredit_.end()) {
     if (rules_.any && withCredit_.size() > 1) std::erase(withCredit_, live_.calls[slot].avoid);

@@ -67,6 +67,7 @@ void Pairs::rebuild(const Cluster& cluster, const Graph& graph, Nanos t) {
   decodeInstances_.clear();
   poolSlot_.assign(cluster.size(), 0);
   clocks_.resize(cluster.size());
+  foreign_.resize(cluster.size());
   moving_.assign(classes.size(), 0);
   for (std::uint32_t m = 0; m < cluster.size(); ++m) {
     const Instance& i = cluster.at(m);
@@ -108,7 +109,10 @@ void Pairs::rebuild(const Cluster& cluster, const Graph& graph, Nanos t) {
     clocks_[pair.decode].batch += pair.cost.sequences;
     clocks_[pair.decode].context += pair.context;
   }
-  for (const std::uint32_t m : decodeInstances_) retime(cluster, m, t, 0, 0);
+  for (const std::uint32_t m : decodeInstances_) {
+    retime(cluster, m, t, 0, 0);
+    committed_.setForeign(poolSlot_[m], foreign_[m].kv, foreign_[m].sequences, foreign_[m].until);
+  }
   slowed_.resize(classes.size());
   for (std::uint32_t k = 0; k < classes.size(); ++k) slow(cluster, k);
 }
@@ -189,6 +193,11 @@ void Pairs::release(const Cluster& cluster, std::uint32_t slot, Nanos t) {
   if (pair.nextOnDecode != kNoSlot) calls_[pair.nextOnDecode].previousOnDecode = pair.previousOnDecode;
   pair.decode = kNoSlot;
   pair.admitted = pair.running = pair.unasked = false;
+}
+
+void Pairs::setForeign(std::uint32_t decode, const ForeignLoad& load) {
+  foreign_[decode] = load;
+  committed_.setForeign(poolSlot_[decode], load.kv, load.sequences, load.until);
 }
 
 void Pairs::move(const Cluster& cluster, std::uint32_t slot, std::uint32_t prefill, bool begins) {

@@ -50,6 +50,13 @@ struct PairCall {
   std::uint32_t nextOnDecode = kNoSlot;
 };
 
+/// What d holds beside the calls committed to it, as its telemetry says.
+struct ForeignLoad {
+  std::int64_t kv = 0;
+  std::uint32_t sequences = 0;
+  Nanos until = 0;  ///< plans count on its KV from then on
+};
+
 /// A plan looks at so many waiting calls (CONTRACT 12).
 inline constexpr std::uint32_t kPlanLimit = 1024;
 
@@ -100,6 +107,9 @@ class Pairs {
   /// Its KV is on d and it has room: it decodes from the next iteration on.
   void run(const Cluster& cluster, const Call& c, std::uint32_t slot, Nanos t);
   void release(const Cluster& cluster, std::uint32_t slot, Nanos t);
+  /// In place of what was said of `decode` before. Plans and projections see it; room is given without it.
+  void setForeign(std::uint32_t decode, const ForeignLoad& load);
+  const ForeignLoad& foreign(std::uint32_t decode) const { return foreign_[decode]; }
   /// A transfer between the classes of p and d begins or ends.
   void move(const Cluster& cluster, std::uint32_t slot, std::uint32_t prefill, bool begins);
 
@@ -173,7 +183,9 @@ class Pairs {
 
   std::int64_t admittedKv(std::uint32_t decode) const { return admitted_.at(poolSlot_[decode]).used; }
   std::int64_t admittedSequences(std::uint32_t decode) const { return admitted_.at(poolSlot_[decode]).batch; }
-  std::int64_t committedKv(std::uint32_t decode) const { return committed_.at(poolSlot_[decode]).used; }
+  std::int64_t committedKv(std::uint32_t decode) const {
+    return committed_.at(poolSlot_[decode]).used - foreign_[decode].kv;
+  }
 
  private:
   /// Iterations of d as far as the scheduler can tell: elapsed time over the present time of one.
@@ -207,6 +219,7 @@ class Pairs {
   std::vector<std::uint32_t> prefillClasses_;  ///< hardware class by class of the pool
   std::vector<std::uint32_t> decodeClasses_;
   std::vector<DecodeClock> clocks_;    ///< by instance
+  std::vector<ForeignLoad> foreign_;   ///< by instance
   std::vector<Fine> slowed_;           ///< per token at the present load, by hardware class
   std::vector<std::uint32_t> moving_;  ///< transfers under way, by hardware class
 

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::uint32_t kMaxCallTokens = 100'000'000;
 constexpr std::uint8_t kMaxRetries = 2;  // CONTRACT 3
+constexpr std::uint64_t kRetryStream = 7;
 
 /// Ten hours: sums over 2^16 calls of an instance stay representable.
 constexpr Nanos kMaxEstimate = kMaxTime >> 17;
@@ -25,7 +26,8 @@ Scheduler::Scheduler(SchedulerConfig config, SchedulerMemory memory)
       graph_(std::move(memory.graph)),
       estimates_(std::move(memory.estimates)),
       queues_(std::move(memory.queues)),
-      rules_(config_.parameters) {
+      rules_(config_.parameters),
+      retryRandom_(config_.tieSeed, kRetryStream) {
   graph_.clear();
   estimates_.clear();
   for (IndexedHeap& queue : queues_) queue.clear();
@@ -447,6 +449,7 @@ Status Scheduler::failed(Nanos t, const Failed& e) {
       rescue(slot);
     else
       backToReady(slot);
+    backOff(slot);
     return Status::kOk;
   }
   const std::uint32_t workflow = c.workflow;
@@ -640,6 +643,8 @@ void Scheduler::settle(std::uint32_t workflow) {
   Workflow& w = graph_.workflow(workflow);
   if (!w.live || w.open || w.unfinished > 0) return;
   if (countsWorkflows_) workflowFinished(w);
+  if (w.stageTemplate >= 0 && config_.templates[static_cast<std::size_t>(w.stageTemplate)].empty())
+    learnTemplate(w);
   horizons_.close(w);
   if (graph_.freeIfOver(workflow) && freed_ != nullptr) freed_->push_back(workflow);
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/heap.h"
+#include "base/random.h"
 #include "cluster/cluster.h"
 #include "cluster/pair_options.h"
 #include "order/registry.h"
@@ -31,6 +32,7 @@
 #include "workflow/horizon.h"
 #include "workflow/parameters.h"
 #include "workflow/template.h"
+#include "workflow/template_learner.h"
 
 namespace laxity {
 
@@ -169,6 +171,7 @@ class Scheduler {
   void setFreed(std::vector<std::uint32_t>* freed) { freed_ = freed; }
   const SchedulerConfig& config() const { return config_; }
   const LiveState& live() const { return live_; }
+  const std::vector<StageTemplate>& templates() const { return templates_; }
   /// Null on unified clusters.
   const Pairs* pairs() const { return pairs_.get(); }
   const Estimate* estimatesOf(std::uint32_t call) const { return estimates(call); }
@@ -244,9 +247,12 @@ class Scheduler {
   bool revocable(std::uint32_t instance) const;
   template <class Visit>
   void eachRevocable(std::uint32_t instance, Visit&& visit) const;
-  bool revokeFor(std::uint32_t slot, std::span<const std::uint32_t> instances);
-  bool creditWithout(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences,
-                     std::uint32_t lease) const;
+  bool notBegun(const Instance& m, const Call& lease, std::int64_t tokens, std::uint32_t older) const;
+  std::uint32_t revokeFor(std::uint32_t slot, std::span<const std::uint32_t> instances);
+  void revoke(std::uint32_t slot, std::vector<Decision>* into);
+  OrderView leaseView(const Call& c, std::uint32_t instance) const;
+  bool creditWithout(std::uint32_t instance, const Call& head, std::uint32_t lease) const;
+  void leaseByRevoking();
   void revokeAll(std::uint32_t instance);
   void settleRevoked(Nanos t);
 
@@ -261,6 +267,7 @@ class Scheduler {
   }
   void outcomeOk(std::uint32_t slot, std::uint32_t outputTokens);
   bool takeRetry();
+  void backOff(std::uint32_t slot);
   void correct(std::uint32_t instance, Nanos work, Nanos until);
   void addCorrection(std::uint32_t instance, Nanos work);
   void policyChanged();
@@ -315,7 +322,10 @@ class Scheduler {
   bool pairCandidate(std::uint32_t slot) const;
   void placePair(std::uint32_t slot);
   std::uint32_t chooseDecode(std::uint32_t slot, std::uint32_t prefill);
-  bool hasPrefillCredit(std::uint32_t instance, const Call& c) const;
+  bool hasPrefillCredit(std::uint32_t instance, const Call& c) const {
+    return hasPrefillCredit(instance, cluster_.at(instance).ledger, c);
+  }
+  bool hasPrefillCredit(std::uint32_t instance, const Ledger& u, const Call& c) const;
   void grantPair(std::uint32_t slot, std::uint32_t decode, Nanos ready, Nanos finish, LeaseReason reason);
   void decidePairs();
   void servePrefills();
@@ -413,6 +423,8 @@ class Scheduler {
   /// Whether `a` is picked before `b` of the same queue, the order being prepared for it (waiting_calls.h).
   template <class Type>
   bool goesBefore(const Type& order, const HeapEntry& a, const HeapEntry& b) const;
+  template <class Type, class ViewOf>
+  bool goesBefore(const Type& order, const HeapEntry& a, const HeapEntry& b, const ViewOf& viewOf) const;
   void reissueShared();
   void observe(CallStep step, Call& c, std::uint32_t tokens = 0) {
     if (observes_) observeAll(step, c, tokens);
@@ -444,6 +456,8 @@ class Scheduler {
   Nanos restOf(const Workflow& w) const;
   const StageTemplate* templateOf(const Workflow& w) const;
   void priceTemplates();
+  [[gnu::cold, gnu::noinline]] void learnTemplate(const Workflow& w);
+  void rewindTemplate(std::uint32_t workflow);
   bool tracksHorizon(const Workflow& w) const {
     return needsHorizon_ || !w.hasDeadline || rules_.keepHorizons;
   }
@@ -467,7 +481,7 @@ class Scheduler {
   double projectedOn(const PlacementView& view, std::uint32_t instance) const;
   void mostUrgent(std::uint32_t instance, std::size_t count);
 
-  enum class TimerKind : std::uint8_t { kCall, kBreaker, kCorrection, kTelemetry, kKvPark };
+  enum class TimerKind : std::uint8_t { kCall, kBreaker, kCorrection, kTelemetry, kKvPark, kBackOff };
   /// kCall: the assumed first token of an attempt, or (call = kNoSlot) the end of an instance's closedUntil.
   /// Others: `call` is the instance or the correction.
   struct Timer {
@@ -507,6 +521,7 @@ class Scheduler {
   Graph graph_;
   Horizons horizons_;
   std::vector<StageTemplate> templates_;
+  std::vector<TemplateLearner> learners_;  ///< of those that were declared without stages
   std::uint64_t pricedRevision_ = ~std::uint64_t{0};
   Nanos now_ = 0;
 
@@ -577,6 +592,7 @@ class Scheduler {
   bool revoked_ = false;             ///< in this decide: calls are to be placed again
   LiveRules rules_;
   LiveState live_;
+  Random retryRandom_;  ///< from tieSeed
   std::vector<std::uint32_t>* freed_ = nullptr;
 };
 

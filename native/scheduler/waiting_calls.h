@@ -35,6 +35,13 @@ struct Scheduler::WaitingCalls {
 
 template <class Type>
 bool Scheduler::goesBefore(const Type& order, const HeapEntry& a, const HeapEntry& b) const {
+  return goesBefore(order, a, b, [&](const Call& c) { return orderView(c, c.instance); });
+}
+
+/// `viewOf`: what the order sees of a call.
+template <class Type, class ViewOf>
+bool Scheduler::goesBefore(const Type& order, const HeapEntry& a, const HeapEntry& b,
+                           const ViewOf& viewOf) const {
   const Call& first = graph_.call(a.slot);
   const Call& second = graph_.call(b.slot);
   if (ageing_ > 0) {
@@ -47,8 +54,8 @@ bool Scheduler::goesBefore(const Type& order, const HeapEntry& a, const HeapEntr
     if (over != overShare(second)) return !over;
   }
   if constexpr (Type::kDynamic) {
-    const auto key = callKey(order, orderView(first, first.instance));
-    const auto other = callKey(order, orderView(second, second.instance));
+    const auto key = callKey(order, viewOf(first));
+    const auto other = callKey(order, viewOf(second));
     return key == other ? a.rank < b.rank : key > other;
   } else {
     return before(a, b);

@@ -59,6 +59,7 @@ enum class Parameter : std::uint16_t {
   kStarvationRatio,    ///< plas, atlas: a call whose wait / service reaches it goes to the first level
   kKvParkMs,           ///< longest wait of KV on p for room on d, from the first token; 0 = no bound
   kTenantSlack,        ///< fair shares: weighted tokens that a tenant may be ahead of another; 0 = off
+  kRetryBackoffMs,     ///< before retry n a random part of so much x 2^(n - 1) passes; 0 = none
   kCount,
 };
 
@@ -104,6 +105,7 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"starvationRatio", 10, 0, 1e12},
     {"kvParkMs", 0, 0, 1e12},
     {"tenantSlack", 0, 0, 1e12},
+    {"retryBackoffMs", 0, 0, 1e6},
 }};
 
 class PolicyParameters {

@@ -36,6 +36,7 @@ class StageTemplate {
   explicit StageTemplate(std::vector<TemplateEntry> entries) : entries_(std::move(entries)) {}
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(entries_.size()); }
+  const std::vector<TemplateEntry>& entries() const { return entries_; }
 
   /// The cursor after `stage` appeared.
   std::uint32_t advance(std::uint32_t cursor, std::uint16_t stage) const;

@@ -64,7 +64,12 @@ async function walk(seed: number, length: number): Promise<{ ends: Ends; reveale
     hopeless: pick(['run', 'demote', 'reject']),
     lookahead: upTo(3),
     tieSeed: upTo(2),
-    parameters: { breakerOpenMs: 300, breakerFaults: pick([0, 2]), retryBudget: pick([0, 0.5]) },
+    parameters: {
+      breakerOpenMs: 300,
+      breakerFaults: pick([0, 2]),
+      retryBudget: pick([0, 0.5]),
+      retryBackoffMs: pick([0, 25]),
+    },
   })
   const ends: Ends = { done: 0, failed: 0, cancelled: 0, rejected: 0, lost: 0 }
   let revealed = 0

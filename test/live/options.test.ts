@@ -71,6 +71,72 @@ describe('options of the live scheduler', () => {
     assert.equal(again.filter((next) => next !== null).length, 2, 'half a retry per finished call')
   })
 
+  it('backs off before a retry: a random part of a span that doubles, from the seed', async () => {
+    const delays = async (tieSeed: number, calls: number) => {
+      const { clock, scheduler } = virtual({
+        cluster: instances(3, { maxSequences: 64 }),
+        tieSeed,
+        leaseTtlMs: 0,
+        queueTimeoutMs: 0,
+        parameters: { retryBackoffMs: 100, faultPenaltyMs: 0, breakerFaults: 0, retryBudget: 0 },
+      })
+      const first: number[] = []
+      const second: number[] = []
+      for (let i = 0; i < calls; i += 1) {
+        let lease = await scheduler.workflow().call({ promptTokens: 10, outputTokens: 5 })
+        for (const list of [first, second]) {
+          const failedOn = lease.instance
+          const next = watch(lease.failed({ status: 500 }))
+          await clock.advance(0)
+          assert.equal(next.settled, false)
+          const { nextWakeMs, nowMs, queued } = scheduler.snapshot()
+          assert.equal(queued, 1)
+          list.push(nextWakeMs! - nowMs)
+          await clock.advance(list.at(-1)! - 0.001)
+          assert.equal(next.settled, false)
+          await clock.advance(0.002)
+          lease = next.value!
+          assert.notEqual(lease.instance, failedOn)
+        }
+        assert.equal(lease.epoch, 2)
+        assert.equal(await lease.failed({ status: 500 }), null)
+      }
+      assert.ok(scheduler.audit())
+      await scheduler.close()
+      return { first, second }
+    }
+    const { first, second } = await delays(1, 400)
+    const mean = (list: number[]) => list.reduce((sum, one) => sum + one, 0) / list.length
+    for (const [list, span] of [
+      [first, 100],
+      [second, 200],
+    ] as const) {
+      assert.ok(list.every((delay) => delay > 0 && delay < span))
+      // Uniform: the mean of 400 lies within 5 standard errors of the middle.
+      assert.ok(Math.abs(mean(list) - span / 2) < (5 * span) / Math.sqrt(12 * list.length), `${mean(list)}`)
+    }
+    assert.deepEqual(await delays(1, 20), { first: first.slice(0, 20), second: second.slice(0, 20) })
+    assert.notDeepEqual((await delays(2, 20)).first, first.slice(0, 20))
+  })
+
+  it('backs off from what it has to leave alone for longer, and gives up what waits when its workflow ends', async () => {
+    const { clock, scheduler } = virtual({ cluster: instances(1), parameters: { retryBackoffMs: 50 } })
+    const workflow = scheduler.workflow()
+    const lease = await workflow.call({ promptTokens: 10, outputTokens: 5 })
+    const next = watch(lease.failed({ status: 429, retryAfterMs: 5_000 }))
+    await clock.advance(4_999)
+    assert.equal(next.settled, false)
+    await clock.advance(1)
+    assert.equal(next.value!.epoch, 1)
+    const over = watch(next.value!.failed({ status: 500 }))
+    await clock.advance(0)
+    workflow.end()
+    await clock.advance(1_000)
+    assert.equal(over.value, null)
+    await scheduler.close()
+    assertEmpty(scheduler)
+  })
+
   it('panics rather than serving nothing: open breakers are passed over below the share', async () => {
     const { clock, scheduler } = virtual({
       cluster: instances(4),
@@ -89,6 +155,8 @@ describe('options of the live scheduler', () => {
         scheduler.setPolicy({ order: 'fcfs', placement: 'round-robin' })
       }
     }
+    const panics: unknown[] = []
+    scheduler.on('panic', (panic) => panics.push(panic))
     const accepting = () => scheduler.snapshot().instances.filter(({ masked }) => !masked).length
     await fail('m0')
     await fail('m1')
@@ -97,9 +165,14 @@ describe('options of the live scheduler', () => {
       ['open', 'open', 'closed', 'closed'],
     )
     assert.equal(accepting(), 2)
+    assert.deepEqual(panics, [])
     await fail('m2')
     assert.equal(accepting(), 4, 'one of four is below the share')
+    assert.deepEqual(panics, [{ active: true, instances: ['m0', 'm1', 'm2'] }])
+    const gauge = scheduler.metrics().find(({ name }) => name === 'laxity_panic')!
+    assert.ok('values' in gauge && gauge.values[0]!.value === 3)
     await clock.advance(30_000)
+    assert.deepEqual(panics.at(-1), { active: false, instances: [] })
     assert.ok(scheduler.audit())
     await scheduler.close()
   })

@@ -59,8 +59,13 @@ async function walk(
   const upTo = (n: number) => Math.floor(next() * n)
   const pick = <T>(list: readonly T[]): T => list[upTo(list.length)]!
   const cluster = pairCluster(2, 2, {
-    p: { kvTokens: 2_000, maxSequences: 6, ...(next() < 0.3 && { prefillBatchTokens: 800 }) },
-    d: { kvTokens: 1_500, maxSequences: 4 },
+    p: {
+      kvTokens: 2_000,
+      maxSequences: 6,
+      ...(next() < 0.3 && { prefillBatchTokens: 800 }),
+      revoke: next() < 0.5,
+    },
+    d: { kvTokens: 1_500, maxSequences: 4, revoke: next() < 0.7 },
   })
   const { clock, scheduler } = virtual({
     cluster,
@@ -85,7 +90,12 @@ async function walk(
     hopeless: pick(['run', 'demote', 'reject']),
     lookahead: upTo(3),
     tieSeed: upTo(2),
-    parameters: { breakerOpenMs: 300, breakerFaults: pick([0, 2]), retryBudget: pick([0, 0.5]) },
+    parameters: {
+      breakerOpenMs: 300,
+      breakerFaults: pick([0, 2]),
+      retryBudget: pick([0, 0.5]),
+      retryBackoffMs: pick([0, 25]),
+    },
   })
   const ends: Ends = { done: 0, failed: 0, cancelled: 0, rejected: 0, lost: 0 }
   let revealed = 0

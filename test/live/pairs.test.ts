@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { native } from '../../lib/native.ts'
+import type { Lease } from '../../lib/scheduler/lease.ts'
 import type { LivePairs } from '../../lib/scheduler/read-pairs.ts'
 import { replayLog } from '../../lib/scheduler/replay.ts'
 import { Scheduler } from '../../lib/scheduler/scheduler.ts'
@@ -341,6 +342,64 @@ describe('the live scheduler on prefill-decode clusters', () => {
     assertEmpty(scheduler)
   })
 
+  it('plans around KV that others hold on a decode instance, while the sample is fresh, and closes no gate', async () => {
+    for (const decodeAdmission of ['scheduler', 'engine'] as const) {
+      const { clock, scheduler } = virtual({ cluster: pairCluster(1, 2), pairs: { decodeAdmission } })
+      const workflow = scheduler.workflow()
+      const call = async () => {
+        const lease = await workflow.call({ promptTokens: 1_000, outputTokens: 50, parents: [] })
+        const { decode } = lease
+        lease.firstToken()
+        await clock.advance(0)
+        return { lease, decode }
+      }
+      const done = async ({ lease }: { lease: Lease }) => {
+        lease.done({ outputTokens: 50 })
+        await clock.advance(0)
+      }
+      const foreign = (id: string) => scheduler.snapshot().instances.find((i) => i.id === id)!.foreignKv
+      const first = await call()
+      assert.equal(first.decode, 'd0')
+      // Its own 1,050 of 10,000 tokens are nobody else's.
+      scheduler.telemetry('d0', { running: 1, kvUsage: 0.1 })
+      assert.equal(foreign('d0'), 0)
+      scheduler.telemetry('d0', { running: 1, kvUsage: 0.6 })
+      assert.equal(foreign('d0'), 6_000 - 1_050)
+      await done(first)
+      scheduler.telemetry('d0', { kvUsage: 0.95 })
+      assert.equal(foreign('d0'), 9_500)
+      assert.ok(scheduler.audit())
+      const second = await call()
+      assert.equal(second.decode, 'd1')
+      await done(second)
+      // Both are full for others: the call waits for nothing that only they say.
+      for (const d of ['d0', 'd1']) scheduler.telemetry(d, { running: 30, kvUsage: 1 })
+      const third = await call()
+      assert.equal(await third.lease.admitted(), third.decode)
+      await done(third)
+      // Stale.
+      await clock.advance(2_000)
+      assert.deepEqual([foreign('d0'), foreign('d1')], [0, 0])
+      const fourth = await call()
+      assert.equal(fourth.decode, 'd0')
+      await done(fourth)
+      // A sample without a usage says nothing of KV; one that comes back takes the last one's place.
+      scheduler.telemetry('d0', { kvUsage: 0.95 })
+      scheduler.telemetry('d0', { running: 0 })
+      assert.equal(foreign('d0'), 0)
+      // An instance that comes changes what the planner holds, not what it knows.
+      scheduler.telemetry('d0', { kvUsage: 0.95 })
+      scheduler.addInstance({ ...pairCluster(0, 3)[2]! })
+      assert.equal(foreign('d0'), 9_500)
+      const fifth = await call()
+      assert.equal(fifth.decode, 'd1')
+      await done(fifth)
+      workflow.end()
+      await scheduler.close()
+      assertEmpty(scheduler)
+    }
+  })
+
   it('is ready only with both roles', async () => {
     const { clock, scheduler } = virtual({ cluster: pairCluster(1, 2) })
     assert.equal(scheduler.ready(), true)
@@ -439,7 +498,7 @@ describe('the live scheduler on prefill-decode clusters', () => {
           pairs,
           log,
           leaseTtlMs: 100_000,
-          parameters: { breakerOpenMs: 200 },
+          parameters: { breakerOpenMs: 200, retryBackoffMs: 0 },
         }
         const { clock, scheduler } = virtual(options)
         const open = await load(scheduler, clock, i + 7)
@@ -510,7 +569,7 @@ describe('the live scheduler on prefill-decode clusters', () => {
           prefillBatchTokens: 0,
           mode: 'chunked',
         },
-        { ...pairCluster(0, 1)[0], bootstrap: {}, revoke: true, prefillBatchTokens: 5 },
+        { ...pairCluster(0, 1)[0], bootstrap: {}, revoke: 'yes' as never, prefillBatchTokens: 5 },
         { ...instances(1)[0], linkLatencyMs: 1 },
         { ...pairCluster(1, 0)[0], id: 'x', kvBytesPerToken: undefined, role: 'both' },
       ],

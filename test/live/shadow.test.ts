@@ -3,11 +3,13 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { simulate } from '../../lib/index.ts'
+import { native } from '../../lib/native.ts'
 import { readLog, writeLog } from '../../lib/scheduler/log.ts'
 import { loggedWorkload } from '../../lib/scheduler/logged-workload.ts'
 import { shadowLog } from '../../lib/scheduler/shadow.ts'
 import { chessTrace } from '../../lib/traces/chess.ts'
 import { code, instances, LATENCY, virtual } from '../support/live.ts'
+import { pairCluster } from '../support/pair.ts'
 import { random } from '../support/runs.ts'
 import { laxity } from '../unit/cli/shared.ts'
 
@@ -113,6 +115,61 @@ describe('shadow runs of a live log', () => {
     assert.equal(result.assumed.lengths, 0)
     // Twice the same.
     assert.deepEqual(await shadowLog(log, { order: 'edf', placement: 'round-robin' }), result)
+  })
+
+  it('run prefill-decode logs on both roles, with the links between them', async () => {
+    const log = join(folder, 'pairs.jsonl')
+    const { clock, scheduler } = virtual({
+      cluster: pairCluster(1, 1, { d: { maxSequences: 1 } }),
+      lookahead: 0,
+      policy: { order: 'fcfs', placement: 'least-loaded' },
+      log,
+    })
+    const next = random(5)
+    const after = (ms: number) => new Promise<void>((resolve) => clock.setTimer(resolve, ms))
+    // Engines that keep to the latency model: p serves one prompt after the other, d one call after the other.
+    const serve = async (workflow: import('../../lib/index.ts').Workflow, prompt: number, output: number) => {
+      const lease = await workflow.call({ promptTokens: prompt, outputTokens: output })
+      await after(prompt / 10)
+      lease.firstToken()
+      await lease.admitted()
+      await after(prompt / 1_000)
+      lease.transferDone()
+      await after((output - 1) * 10)
+      lease.done({ outputTokens: output })
+      workflow.end()
+    }
+    const all: Promise<void>[] = []
+    for (let i = 0; i < 120; i += 1) {
+      const tight = i % 4 === 0
+      const workflow = scheduler.workflow({ sloMs: tight ? 1_500 : 30_000 })
+      all.push(serve(workflow, 100 + Math.floor(next() * 400), tight ? 5 : 40))
+      await clock.advance(next() * 500)
+    }
+    for (let i = 0; i < 400; i += 1) await clock.advance(100)
+    await Promise.all(all)
+    await scheduler.close()
+    const { recorded, own, other, assumed } = await shadowLog(log, {
+      order: 'edf',
+      placement: 'least-loaded',
+    })
+    assert.deepEqual([recorded.completed, own.completed, other.completed], [120, 120, 120])
+    for (const name of ['meanMs', 'p50Ms', 'p95Ms', 'p99Ms', 'attainment'] as const)
+      assert.ok(
+        Math.abs(own[name] - recorded[name]) <= 1e-3 * recorded[name],
+        `${name}: ${own[name]} ${recorded[name]}`,
+      )
+    assert.ok(other.attainment > own.attainment + 0.05, `${other.attainment} ${own.attainment}`)
+    assert.equal(assumed.lengths, 0)
+    // Every policy of pairs, by name and by parts; none of the unified ones.
+    for (const policy of ['laxity', 'hexagent'] as const)
+      assert.equal((await shadowLog(log, policy)).other.completed, 120)
+    for (const placement of native.pairPlacements)
+      assert.equal((await shadowLog(log, { order: 'srpt', placement })).other.completed, 120)
+    assert.equal(await code(shadowLog(log, 'hexgen-flow')), 'ERR_LAXITY_OPTION')
+    const { status, stdout } = await laxity('replay', log, '--policy', 'edf/least-loaded')
+    assert.equal(status, 0)
+    assert.match(stdout, /edf x least-loaded x at-reveal +simulated +120\/120/)
   })
 
   it('are a command', async () => {
