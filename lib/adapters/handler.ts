@@ -5,14 +5,9 @@ import { classify, retryAfterMs } from '../scheduler/outcome.ts'
 import type { RejectionError } from '../scheduler/rejection.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
 import type { CallOptions, Workflow } from '../scheduler/workflow.ts'
-import {
-  type KeptKv,
-  legTarget,
-  PairFailure,
-  type PairProtocol,
-  sendPair,
-  unsupportedByPairs,
-} from './pairs.ts'
+import { legBody, legHeaders, legTarget, legUrl } from './leg.ts'
+import { type KeptKv, PairFailure, type PairProtocol, sendPair, unsupportedByPairs } from './pairs.ts'
+import { blocksOf, PrefixMemory } from './prefix.ts'
 import { StreamWatch, usageOf } from './sse.ts'
 
 export interface HandlerOptions extends IdentityOptions {
@@ -20,6 +15,11 @@ export interface HandlerOptions extends IdentityOptions {
   workflow?: Workflow | undefined
   /** Further facts of a call, such as counted prompt tokens: overrides what is read from the body. */
   describe?: ((body: Record<string, unknown>, headers: Headers) => Partial<CallOptions>) | undefined
+  /**
+   * Expect an instance to have cached what a prompt shares with the workflow's last one there, and price it so; an engine
+   * whose usage says that it had nothing is believed. Default true.
+   */
+  affinity?: boolean | undefined
   /** How requests reach an instance; default the global fetch. */
   fetch?: typeof fetch | undefined
   /** How the engines of a prefill-decode cluster hand KV over; required there. */
@@ -45,6 +45,7 @@ const HOP_HEADERS = [
   'expect',
 ]
 const LIFE_SIGN_MS = 5_000
+const NO_BLOCKS = new Uint32Array(0)
 
 /**
  * A proxy as a function from Request to Response: leases the call, sends it to the leased instance, tries again elsewhere
@@ -55,6 +56,10 @@ export function createHandler(
   scheduler: Scheduler,
   options: HandlerOptions = {},
 ): (request: Request) => Promise<Response> {
+  if (typeof scheduler?.workflow !== 'function')
+    throw new LaxityError('ERR_LAXITY_OPTION', expected('a Scheduler', 'scheduler', scheduler), 'scheduler')
+  if (typeof options !== 'object' || options === null)
+    throw new LaxityError('ERR_LAXITY_OPTION', expected('an object', 'options', options), 'options')
   const { protocol } = options
   if (protocol !== undefined && protocol !== 'sglang' && protocol !== 'vllm')
     throw new LaxityError(
@@ -68,16 +73,22 @@ export function createHandler(
       : '`protocol` is for prefill-decode clusters'
     throw new LaxityError('ERR_LAXITY_OPTION', message, 'protocol')
   }
+  const prefixes = options.affinity === false ? undefined : new PrefixMemory()
   return async (request) => {
     try {
-      return await serve(scheduler, options, request)
+      return await serve(scheduler, options, prefixes, request)
     } catch (error) {
       return errorResponse(error)
     }
   }
 }
 
-async function serve(scheduler: Scheduler, options: HandlerOptions, request: Request): Promise<Response> {
+async function serve(
+  scheduler: Scheduler,
+  options: HandlerOptions,
+  prefixes: PrefixMemory | undefined,
+  request: Request,
+): Promise<Response> {
   const most = options.maxBodyBytes ?? MOST_BODY
   const declared = Number(request.headers.get('content-length') ?? 0)
   const bytes = declared > most ? undefined : new Uint8Array(await request.arrayBuffer())
@@ -100,10 +111,18 @@ async function serve(scheduler: Scheduler, options: HandlerOptions, request: Req
   const over = () => {
     if (own || request.headers.get('x-dynamo-session-final') === 'true') workflow.end()
   }
-  let lease: Lease | null
+  const memory = own ? undefined : prefixes
+  const blocks = memory === undefined ? NO_BLOCKS : blocksOf(promptOf(body))
+  const cachedTokens = memory?.cachedTokens(workflow, blocks)
+  const served: Served = ({ prefill }, cached) => {
+    if (cached === 0 && cachedTokens?.[prefill] !== undefined) memory?.forget(workflow, prefill)
+    else memory?.served(workflow, prefill, blocks)
+  }
+  let lease: Lease
   try {
     lease = await workflow.call({
       ...describeBody(body, identity),
+      ...(cachedTokens !== undefined && { cachedTokens }),
       ...(identity.stage !== undefined && { stage: identity.stage }),
       ...options.describe?.(body, request.headers),
       signal,
@@ -113,12 +132,15 @@ async function serve(scheduler: Scheduler, options: HandlerOptions, request: Req
     throw error
   }
   try {
-    return await attempts(lease, options, request, bytes, body, over)
+    return await attempts(lease, options, request, bytes, body, served, over)
   } catch (error) {
     over()
     throw error
   }
 }
+
+/** A lease that is done, with the cached tokens that its engine spoke of. */
+type Served = (lease: Lease, cachedTokens: number | undefined) => void
 
 /** Until one answers, or there is no further attempt. */
 async function attempts(
@@ -127,6 +149,7 @@ async function attempts(
   request: Request,
   bytes: Uint8Array,
   body: Record<string, unknown>,
+  served: Served,
   over: () => void,
 ): Promise<Response> {
   let lease = first
@@ -143,7 +166,7 @@ async function attempts(
     try {
       response = await send(lease, options, request, bytes, body, sent.signal, kept)
       if (response.ok) {
-        const relayed = await relay(lease, response, sent, options, () => {
+        const relayed = await relay(lease, response, sent, options, served, () => {
           detach()
           over()
         })
@@ -217,14 +240,13 @@ function send(
       kept,
     )
   }
-  if (lease.url === undefined)
-    throw new LaxityError('ERR_LAXITY_STATE', `Instance ${lease.instance} has no \`url\``)
-  const { priority } = lease
+  const { prefillEntry: entry, priority } = lease
+  // Without a priority the bytes pass as they came.
   const content =
-    priority === undefined ? bytes : new TextEncoder().encode(JSON.stringify({ ...body, priority }))
-  return (options.fetch ?? fetch)(legTarget(lease.url, path), {
+    priority === undefined ? bytes : new TextEncoder().encode(JSON.stringify(legBody(body, entry, priority)))
+  return (options.fetch ?? fetch)(legTarget(legUrl(entry), path), {
     method: request.method,
-    headers,
+    headers: legHeaders(headers, entry),
     body: content as Uint8Array<ArrayBuffer>,
     signal,
     redirect: 'manual',
@@ -239,6 +261,7 @@ async function relay(
   response: Response,
   sent: AbortController,
   options: HandlerOptions,
+  served: Served,
   over: () => void,
 ): Promise<Response | undefined> {
   const headers = copyHeaders(response.headers)
@@ -250,6 +273,7 @@ async function relay(
     const bytes = new Uint8Array(await response.arrayBuffer())
     const usage = usageOf(parseBody(bytes) ?? {})
     lease.done(usage === undefined ? {} : { outputTokens: usage.outputTokens })
+    served(lease, usage?.cachedTokens)
     over()
     return new Response(bytes, { status: response.status, headers })
   }
@@ -261,7 +285,7 @@ async function relay(
     sent.abort()
     return undefined
   }
-  return new Response(relayStream(lease, reader, first, watch, sent, over), {
+  return new Response(relayStream(lease, reader, first, watch, sent, served, over), {
     status: response.status,
     headers,
   })
@@ -273,6 +297,7 @@ function relayStream(
   first: Part,
   watch: StreamWatch,
   sent: AbortController,
+  served: Served,
   over: () => void,
 ): ReadableStream<Uint8Array> {
   let clientBytes = 0
@@ -327,6 +352,7 @@ function relayStream(
         })
       } else {
         lease.done({ outputTokens: watch.outputTokens })
+        served(lease, watch.cachedTokens)
       }
       over()
       controller.close()
@@ -344,9 +370,7 @@ export function describeBody(
   body: Record<string, unknown>,
   identity: { expectedOutputTokens: number | undefined } = { expectedOutputTokens: undefined },
 ): CallOptions {
-  const prompt = body.messages ?? body.prompt ?? body.input ?? ''
-  const system = body.system === undefined ? 0 : JSON.stringify(body.system).length
-  const length = (typeof prompt === 'string' ? prompt.length : JSON.stringify(prompt).length) + system
+  const { length } = promptOf(body)
   const most = [body.max_completion_tokens, body.max_tokens, body.max_output_tokens].find(isTokens)
   const expected = identity.expectedOutputTokens
   return {
@@ -357,6 +381,14 @@ export function describeBody(
     ...(isTokens(body.n) && body.n > 1 && body.n <= 128 && { n: body.n }),
     stream: body.stream === true,
   }
+}
+
+/** Everything an engine reads before it answers, as one text. */
+function promptOf(body: Record<string, unknown>): string {
+  const text = (part: unknown) => (typeof part === 'string' ? part : (JSON.stringify(part) ?? ''))
+  const { tools, system, messages, prompt, input } = body
+  const first = [tools, system].filter((part) => part !== undefined && part !== null)
+  return first.map(text).join('') + text(messages ?? prompt ?? input ?? '')
 }
 
 function isTokens(value: unknown): value is number {

@@ -1,7 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { LaxityError } from '../errors.ts'
+import type { InstanceEntry } from '../scheduler/instances.ts'
 import type { Lease } from '../scheduler/lease.ts'
 import { type Outcome, retryAfterMs } from '../scheduler/outcome.ts'
+import { legBody, legHeaders, legTarget, legUrl } from './leg.ts'
 
 /**
  * How two engines hand the KV of a prompt over. `sglang`: its bootstrap, both legs at once under a room of their own.
@@ -64,32 +65,30 @@ export function unsupportedByPairs(body: Record<string, unknown>): string | unde
  */
 async function bootstrap(lease: Lease, request: PairRequest): Promise<Response> {
   await lease.admitted()
-  const { prefillEntry } = lease
-  const url = legUrl(lease.prefillUrl, lease.prefill)
-  const { host = new URL(url).hostname, port = 8998 } = prefillEntry.given.bootstrap ?? {}
-  const { n } = request.body
-  const text = withRooms(request.body, host, port, typeof n === 'number' && n > 1 ? n : undefined)
+  const { prefillEntry, decodeEntry } = lease
+  const withRooms = rooms(request.body, prefillEntry)
   const both = new AbortController()
   const abort = () => both.abort(request.signal.reason)
   request.signal.addEventListener('abort', abort, { once: true })
   if (request.signal.aborted) abort()
-  const post = (base: string) =>
-    request.fetch(legTarget(base, request.path), {
+  const post = (entry: InstanceEntry, priority: number | undefined) =>
+    request.fetch(legTarget(legUrl(entry), request.path), {
       method: request.method,
-      headers: request.headers,
-      body: text,
+      headers: legHeaders(request.headers, entry),
+      body: withRooms(legBody(request.body, entry, priority)),
       signal: both.signal,
       redirect: 'manual',
     })
   let over = false
   const prefill = async (): Promise<void> => {
-    const response = await post(url).catch((error) => Promise.reject(failure('prefill', error)))
+    const sent = post(prefillEntry, lease.priority)
+    const response = await sent.catch((error) => Promise.reject(failure('prefill', error)))
     if (!response.ok) throw await refusal('prefill', response, false)
     await response.arrayBuffer().catch((error) => Promise.reject(failure('prefill', error)))
     lease.firstToken()
     lease.transferDone()
   }
-  const decode = post(legUrl(lease.decodeUrl, lease.decode)).catch((error) =>
+  const decode = post(decodeEntry, lease.decodePriority).catch((error) =>
     Promise.reject(failure('decode', error)),
   )
   const prefilled = prefill()
@@ -111,17 +110,29 @@ async function bootstrap(lease: Lease, request: PairRequest): Promise<Response> 
   }
 }
 
-/** JSON numbers end at 2^53: a room goes in as a literal. */
-function withRooms(body: Record<string, unknown>, host: string, port: number, n: number | undefined): string {
-  const one = (value: unknown) => (n === undefined ? value : Array.from({ length: n }, () => value))
-  const rooms = n === undefined ? String(newRoom()) : `[${Array.from({ length: n }, newRoom).join(',')}]`
-  const rest = JSON.stringify({ ...body, bootstrap_host: one(host), bootstrap_port: one(port) })
-  return `${rest.slice(0, -1)},"bootstrap_room":${rooms}}`
+/** The rooms of one attempt, and a body with them. JSON numbers end at 2^53: a room goes in as a literal. */
+function rooms(
+  { n }: Record<string, unknown>,
+  prefill: InstanceEntry,
+): (body: Record<string, unknown>) => string {
+  const { host = new URL(legUrl(prefill)).hostname, port = 8998 } = prefill.given.bootstrap ?? {}
+  const { rank, ranks } = prefill.given
+  const draw = () => newRoom(rank, ranks)
+  const count = typeof n === 'number' && n > 1 ? n : undefined
+  const one = (value: unknown) => (count === undefined ? value : Array.from({ length: count }, () => value))
+  const room = count === undefined ? String(draw()) : `[${Array.from({ length: count }, draw).join(',')}]`
+  return (body) => {
+    const rest = JSON.stringify({ ...body, bootstrap_host: one(host), bootstrap_port: one(port) })
+    return `${rest.slice(0, -1)},"bootstrap_room":${room}}`
+  }
 }
 
-/** 63 random bits, never negative. */
-export function newRoom(): bigint {
-  return randomBytes(8).readBigUInt64BE() >> 1n
+/** 63 random bits, never negative. Of several prefill ranks, D asks the one that room mod ranks names. */
+export function newRoom(rank = 0, ranks = 1): bigint {
+  const drawn = randomBytes(8).readBigUInt64BE() >> 1n
+  const of = BigInt(ranks)
+  const room = drawn - (drawn % of) + BigInt(rank)
+  return room < 1n << 63n ? room : room - of
 }
 
 /**
@@ -138,8 +149,8 @@ async function transfer(
   await lease.admitted()
   let response: Response
   try {
-    response = await legFetch(legUrl(lease.decodeUrl, lease.decode), request, requestId, {
-      ...request.body,
+    response = await legFetch(lease.decodeEntry, request, requestId, {
+      ...legBody(request.body, lease.decodeEntry, lease.decodePriority),
       kv_transfer_params: params,
     })
   } catch (error) {
@@ -155,10 +166,11 @@ async function transfer(
 
 async function prefillLeg(lease: Lease, request: PairRequest): Promise<KeptKv> {
   const requestId = request.headers.get('x-request-id') ?? randomUUID()
-  const { stream_options: _, min_tokens: __, ...body } = request.body
+  const { prefillEntry } = lease
+  const { stream_options: _, min_tokens: __, ...body } = legBody(request.body, prefillEntry, lease.priority)
   let answer: { kv_transfer_params?: unknown }
   try {
-    const response = await legFetch(legUrl(lease.prefillUrl, lease.prefill), request, requestId, {
+    const response = await legFetch(prefillEntry, request, requestId, {
       ...body,
       stream: false,
       max_tokens: 1,
@@ -185,31 +197,20 @@ async function prefillLeg(lease: Lease, request: PairRequest): Promise<KeptKv> {
 }
 
 function legFetch(
-  base: string,
+  entry: InstanceEntry,
   request: PairRequest,
   requestId: string,
   body: Record<string, unknown>,
 ): Promise<Response> {
-  const headers = new Headers(request.headers)
+  const headers = new Headers(legHeaders(request.headers, entry))
   headers.set('x-request-id', requestId)
-  return request.fetch(legTarget(base, request.path), {
+  return request.fetch(legTarget(legUrl(entry), request.path), {
     method: request.method,
     headers,
     body: JSON.stringify(body),
     signal: request.signal,
     redirect: 'manual',
   })
-}
-
-/** A base that ends in /v1 and a path that begins with it mean the same v1. */
-export function legTarget(base: string, path: string): string {
-  const trimmed = base.replace(/\/+$/, '')
-  return `${trimmed}${trimmed.endsWith('/v1') && path.startsWith('/v1/') ? path.slice(3) : path}`
-}
-
-function legUrl(url: string | undefined, instance: string): string {
-  if (url === undefined) throw new LaxityError('ERR_LAXITY_STATE', `Instance ${instance} has no \`url\``)
-  return url
 }
 
 function failure(leg: 'prefill' | 'decode', error: unknown, kvOnPrefill = false): PairFailure {

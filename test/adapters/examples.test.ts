@@ -30,7 +30,7 @@ describe('the examples run', function () {
     for (const child of children) child.kill('SIGKILL')
   })
 
-  for (const name of ['hono-proxy', 'express-proxy']) {
+  for (const name of ['hono-proxy', 'express-proxy', 'fastify-proxy']) {
     it(name, async () => {
       const child = start([`examples/live/${name}.js`], { BACKENDS: backends, PORT: '0' })
       const port = /\d+$/.exec(await line(child))![0]
@@ -81,10 +81,22 @@ describe('the examples run', function () {
     })
   }
 
-  it('agent', async () => {
-    assert.equal(
-      await line(start(['examples/live/agent.js'], { BACKENDS: backends })),
-      'word '.repeat(20).trim(),
-    )
+  for (const name of ['agent', 'langchain']) {
+    it(name, async () => {
+      assert.equal(
+        await line(start([`examples/live/${name}.js`], { BACKENDS: backends })),
+        'word '.repeat(20).trim(),
+      )
+    })
+  }
+
+  it('ai-sdk', async () => {
+    const child = start(['examples/live/ai-sdk.js'], { BACKENDS: backends })
+    let text = ''
+    child.stdout!.on('data', (data) => {
+      text += data
+    })
+    assert.equal(await new Promise((resolve) => child.once('exit', resolve)), 0)
+    assert.equal(text, `${Array.from({ length: 20 }, (_, i) => `w${i} `).join('')}\n`)
   })
 })

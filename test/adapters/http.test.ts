@@ -279,6 +279,79 @@ describe('adapters over real HTTP, engines in other processes', function () {
     await scheduler.close()
   })
 
+  it('tells an engine its rank and its priority; two ranks of one URL are two instances', async () => {
+    await engines[0]!.mode('ok')
+    const { url } = engines[0]!
+    const priority = { sign: 1, field: 'nvext.agent_hints.priority' } as const
+    const scheduler = new Scheduler({
+      cluster: [0, 1].map((rank) => ({ url, rank, priority })),
+      policy: { order: 'fcfs', placement: 'round-robin' },
+    })
+    assert.deepEqual(
+      scheduler.snapshot().instances.map(({ id }) => id),
+      [`${url}#0`, `${url}#1`],
+    )
+    const ranks: (string | null)[] = []
+    const front = await FRONTS['node:http']!(scheduler, {
+      fetch: (input, init) => {
+        ranks.push(new Headers(init?.headers).get('x-data-parallel-rank'))
+        const body = JSON.parse(new TextDecoder().decode(init?.body as Uint8Array))
+        assert.ok(Number.isInteger(body.nvext.agent_hints.priority))
+        assert.equal(body.nvext.agent_hints.osl, 7)
+        assert.equal(body.priority, undefined)
+        return fetch(input, init)
+      },
+    })
+    for (let i = 0; i < 4; i += 1)
+      await front.client.chat.completions.create(ask({ nvext: { agent_hints: { osl: 7 } } }) as never)
+    assert.deepEqual(ranks, ['0', '1', '0', '1'])
+    front.close()
+    await scheduler.close()
+  })
+
+  it('prefers the instance that has the prefix of a conversation, as far as that is worth it', async () => {
+    for (const one of engines) await one.mode('ok')
+    for (const affinity of [true, false]) {
+      const scheduler = new Scheduler({
+        cluster: engines.map(({ url }, i) => ({
+          id: `e${i}`,
+          url,
+          // A second of prefill for what a turn of a conversation shares with the one before.
+          latency: { kind: 'constants', prefillPerTokenMs: 1, decodeBaseMs: 1 },
+          kvTokens: 100_000,
+          maxSequences: 64,
+        })),
+        policy: { order: 'fcfs', placement: 'eft' },
+        receipts: true,
+      })
+      const front = await FRONTS['node:http']!(scheduler, { affinity, expose: true })
+      const headers = (name: string) => ({ headers: { 'x-session-id': name } })
+      const turn = async (name: string, turns: number) => {
+        const messages = Array.from({ length: turns }, (_, i) => ({
+          role: 'user' as const,
+          content: `${name} ${i} ${'history '.repeat(500)}`,
+        }))
+        const { response } = await front.client.chat.completions
+          .create(ask({ messages, max_tokens: 2 }), headers(name))
+          .withResponse()
+        return response.headers.get('x-laxity-instance')
+      }
+      // Two conversations, each on an instance of its own as long as both wait for their turn at once.
+      const [a, b] = await Promise.all([turn('a', 1), turn('b', 1)])
+      assert.notEqual(a, b)
+      const seen: (string | null)[][] = [[], []]
+      for (let turns = 2; turns < 7; turns += 1) {
+        // The other one first, every second time: without a memory of prefixes it would take the first instance.
+        for (const i of turns % 2 === 0 ? [1, 0] : [0, 1])
+          seen[i]!.push(await turn(i === 0 ? 'a' : 'b', turns))
+      }
+      const stayed = seen.every((list, i) => list.every((one) => one === [a, b][i]))
+      assert.equal(stayed, affinity)
+      front.close()
+      await scheduler.close()
+    }
+  })
+
   it('goes on when an engine is killed', async () => {
     const extra = await engine(5, 5)
     const scheduler = new Scheduler({ cluster: [{ url: extra.url }, { url: engines[0]!.url }] })

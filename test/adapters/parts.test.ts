@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { Registry } from 'prom-client'
+import { blocksOf, PrefixMemory } from '../../lib/adapters/prefix.ts'
 import { registerMetrics } from '../../lib/adapters/prometheus.ts'
 import { StreamWatch } from '../../lib/adapters/sse.ts'
 import { identify } from '../../lib/scheduler/identity.ts'
@@ -10,6 +11,47 @@ import { random } from '../support/runs.ts'
 
 const event = (delta: object, more: object = {}) =>
   `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: null }], ...more })}\n\n`
+
+describe('the memory of prefixes', () => {
+  const { scheduler } = virtual()
+  const texts = (seed: number) => {
+    const next = random(seed)
+    return (length: number) =>
+      Array.from({ length }, () => String.fromCharCode(97 + Math.floor(next() * 26))).join('')
+  }
+
+  it('counts whole blocks of 256 characters, 64 tokens each: a naive comparison agrees', () => {
+    for (let seed = 1; seed <= 500; seed += 1) {
+      const text = texts(seed)
+      const next = random(seed + 1_000)
+      const memory = new PrefixMemory()
+      const workflow = scheduler.workflow()
+      const served = new Map<string, string>()
+      let prompt = text(Math.floor(next() * 3_000))
+      for (let turn = 0; turn < 6; turn += 1) {
+        const got = memory.cachedTokens(workflow, blocksOf(prompt))
+        const naive: Record<string, number> = {}
+        for (const [instance, before] of served) {
+          let same = 0
+          while (same < Math.min(before.length, prompt.length) && before[same] === prompt[same]) same += 1
+          if (same >= 256) naive[instance] = Math.floor(same / 256) * 64
+        }
+        assert.deepEqual(got ?? {}, naive, `seed ${seed}`)
+        const instance = `m${Math.floor(next() * 6)}`
+        memory.served(workflow, instance, blocksOf(prompt))
+        served.delete(instance)
+        served.set(instance, prompt)
+        if (served.size > 4) served.delete([...served.keys()][0]!)
+        if (next() < 0.2) {
+          memory.forget(workflow, instance)
+          served.delete(instance)
+        }
+        prompt = prompt.slice(0, Math.floor(next() * prompt.length)) + text(Math.floor(next() * 1_000))
+      }
+      assert.equal(memory.cachedTokens(scheduler.workflow(), blocksOf(prompt)), undefined)
+    }
+  })
+})
 
 describe('watching a stream', () => {
   const STREAM = `: hello\r\n\r\n${event({ role: 'assistant', content: '' })}${event({ content: 'a\n"usage":{' })}${event({ content: 'é' })}data: {"choices":[{"delta":{},"finish_reason":"stop"}]}\r\n\r\ndata: {"choices":[],"usage":{"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":5}}}\n\ndata: [DONE]\n\n`

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import OpenAI from 'openai'
 import { schedulingFetch } from '../../lib/adapters/fetch.ts'
 import { newRoom, type PairProtocol } from '../../lib/adapters/pairs.ts'
+import type { LiveInstance } from '../../lib/scheduler/instances.ts'
 import type { SchedulerOptions } from '../../lib/scheduler/options.ts'
 import { Scheduler } from '../../lib/scheduler/scheduler.ts'
 import { assertEmpty, LATENCY, virtual } from '../support/live.ts'
@@ -54,12 +55,13 @@ async function leg(
 function front(
   legs: readonly Leg[],
   protocol: PairProtocol,
-  options: Partial<SchedulerOptions> & { dKv?: number } = {},
+  options: Partial<SchedulerOptions> & { dKv?: number; each?: (role: string) => Partial<LiveInstance> } = {},
 ) {
-  const { dKv = 10_000, ...more } = options
+  const { dKv = 10_000, each = () => ({}), ...more } = options
   let p = 0
   let d = 0
   const sent: string[] = []
+  const ranks: (string | null)[] = []
   const scheduler = new Scheduler({
     cluster: legs.map(({ role, url, bootstrap }) => ({
       id: role === 'prefill' ? `p${p++}` : `d${d++}`,
@@ -69,6 +71,7 @@ function front(
       kvTokens: role === 'prefill' ? 10_000 : dKv,
       kvBytesPerToken: 1000,
       ...(role === 'prefill' && { bootstrap: { port: bootstrap } }),
+      ...each(role),
     })),
     ...more,
   })
@@ -80,11 +83,12 @@ function front(
       protocol,
       fetch: (input, init) => {
         sent.push(String(init?.body))
+        ranks.push(new Headers(init?.headers).get('x-data-parallel-rank'))
         return fetch(input, init)
       },
     }),
   })
-  return { scheduler, client, sent }
+  return { scheduler, client, sent, ranks }
 }
 
 /** About 200 prompt tokens. */
@@ -216,6 +220,34 @@ describe('hazard: prefill-decode pairs over real HTTP', function () {
         await scheduler.close()
       })
 
+      it('tells each engine its rank and its priority, in its own polarity and field', async () => {
+        const { scheduler, client, sent, ranks } = front([p0, d0], protocol, {
+          each: (role) =>
+            role === 'prefill'
+              ? { rank: 3, ranks: 8, priority: { sign: -1 } }
+              : { rank: 1, priority: { sign: 1, field: 'nvext.agent_hints.priority' } },
+        })
+        for (let i = 0; i < 8; i += 1) assert.equal(await streamed(client), 'w '.repeat(10))
+        for (const [i, text] of sent.entries()) {
+          const body = JSON.parse(text)
+          if (ranks[i] === '3') {
+            assert.ok(Number.isInteger(body.priority) && body.nvext === undefined)
+          } else {
+            assert.equal(ranks[i], '1')
+            assert.equal(body.priority, undefined)
+            assert.ok(Number.isInteger(body.nvext.agent_hints.priority))
+          }
+          const room = /"bootstrap_room":(\d+)/.exec(text)?.[1]
+          assert.equal(
+            room === undefined ? undefined : BigInt(room) % 8n,
+            protocol === 'sglang' ? 3n : undefined,
+          )
+        }
+        assert.equal(sent.length, 16)
+        assert.deepEqual((await p0.counts()).negative, 0)
+        await scheduler.close()
+      })
+
       it('13: never again after the first byte: the client sees the failure', async () => {
         await d0.mode('cut')
         const { scheduler, client } = front([p0, d0], protocol)
@@ -333,6 +365,11 @@ describe('hazard: prefill-decode pairs over real HTTP', function () {
     assert.equal(rooms.size, 1_000_000)
     assert.equal(outside, 0)
     assert.ok(most > 2n ** 53n) // so they must not pass through a JavaScript number
+    for (let i = 0; i < 10_000; i += 1) {
+      const ranks = 1 + (i % 64)
+      const room = newRoom(i % ranks, ranks)
+      assert.ok(room >= 0n && room < LIMIT && room % BigInt(ranks) === BigInt(i % ranks))
+    }
     // Over retries: d0 fails, both legs get another room each time.
     await d0.mode('500')
     const { scheduler, client, sent } = front([p0, d0], 'sglang', { parameters: { breakerFaults: 0 } })
