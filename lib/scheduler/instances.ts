@@ -344,7 +344,7 @@ export class Instances {
 
 /** What an instance is called where its description says it. */
 export function idOf({ id, url, rank }: LiveInstance): string | undefined {
-  return id ?? (url !== undefined && rank !== undefined ? `${url}#${rank}` : url)
+  return id ?? (url !== undefined && typeof rank === 'number' ? `${url}#${rank}` : url)
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

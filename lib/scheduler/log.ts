@@ -3,7 +3,7 @@ import { createWriteStream } from 'node:fs'
 import { open, rename, rm } from 'node:fs/promises'
 import { createInterface } from 'node:readline'
 import { finished } from 'node:stream/promises'
-import { LaxityError } from '../errors.ts'
+import { expected, LaxityError } from '../errors.ts'
 import type { NativeCluster, NativeLatency, NativeRun } from '../native.ts'
 import { decodeRecord, type EventObject, encodeRecord, RECORD_BYTES } from './records.ts'
 
@@ -57,6 +57,8 @@ export async function writeLog(path: string, header: LogHeader, records: Uint8Ar
 
 /** Reads a log. Every problem is a LaxityError with its line. */
 export async function readLog(path: string): Promise<EventLog> {
+  if (typeof path !== 'string')
+    throw new LaxityError('ERR_LAXITY_OPTION', expected('a path', 'path', path), 'path')
   const file = await open(path).catch((cause: Error) => {
     throw new LaxityError('ERR_LAXITY_FILE', `Cannot read the log: ${cause.message}`, path, { cause })
   })

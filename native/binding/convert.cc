@@ -201,7 +201,7 @@ bool readLatencies(Napi::Object from, std::vector<LatencyModel>* out) {
   return true;
 }
 
-bool readTemplates(Napi::Object from, std::vector<std::vector<TemplateEntry>>* out) {
+bool readTemplates(Napi::Object from, std::vector<std::vector<TemplateEntry>>* out, bool learned) {
   Napi::Array list;
   if (!readList(from, "templates", &list)) return false;
   for (std::uint32_t i = 0; i < list.Length(); ++i) {
@@ -218,7 +218,7 @@ bool readTemplates(Napi::Object from, std::vector<std::vector<TemplateEntry>>* o
         return false;
       }
     }
-    if (!entries.empty()) out->push_back(std::move(entries));
+    if (learned || !entries.empty()) out->push_back(std::move(entries));
   }
   return true;
 }

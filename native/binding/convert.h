@@ -50,7 +50,8 @@ bool readNumber(Napi::Object from, const char* name, double* out);
 bool readString(Napi::Object from, const char* name, std::string* out);
 bool readTrace(Napi::Object from, TraceColumns* out);
 bool readLatencies(Napi::Object from, std::vector<LatencyModel>* out);
-bool readTemplates(Napi::Object from, std::vector<std::vector<TemplateEntry>>* out);
+/// `learned`: those without stages count too, and learn them.
+bool readTemplates(Napi::Object from, std::vector<std::vector<TemplateEntry>>* out, bool learned = false);
 bool readInstances(Napi::Object from, std::vector<InstanceSpec>* out);
 /// `prefixCache` of each of the `instances`; stays empty where none has one.
 bool readPrefixCaches(Napi::Object from, std::vector<std::vector<CacheTier>>* out);

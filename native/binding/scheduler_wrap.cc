@@ -62,7 +62,7 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : ObjectWrap<Schedu
   static constexpr const char* kBases[] = {"template", "exclusive", "horizon"};
   int base = 1;  // a caller's own deadlines
   if (!readPolicy(given, &policy, &function_) || !readLatencies(given, &cluster.latencies) ||
-      !readTemplates(given, &cluster.templates) ||
+      !readTemplates(given, &cluster.templates, true) ||
       (given.Has("sloBase") && !readName(given, "sloBase", kBases, &base))) {
     return;
   }

@@ -393,7 +393,7 @@ Napi::Value sweepWindowOf(const Napi::CallbackInfo& info) {
     fail(env, "Not a window");
     return env.Undefined();
   }
-  if (!readLatencies(given, &cluster.latencies) || !readTemplates(given, &cluster.templates) ||
+  if (!readLatencies(given, &cluster.latencies) || !readTemplates(given, &cluster.templates, true) ||
       !readPolicy(info[2].As<Napi::Object>(), &run, &function) ||
       !readTuner(info[3].As<Napi::Object>(), &options))
     return env.Undefined();

@@ -1,7 +1,21 @@
 // Templates that were declared without stages learn them from the workflows that use them.
+#include <algorithm>
+
 #include "scheduler/scheduler.h"
 
 namespace laxity {
+namespace {
+
+/// The calls of a workflow in the order in which they were revealed.
+std::vector<std::uint32_t> revealedCalls(const Graph& graph, const Workflow& w) {
+  std::vector<std::uint32_t> slots;
+  for (std::uint32_t slot = w.firstRevealed; slot != kNoSlot; slot = graph.call(slot).nextRevealed)
+    slots.push_back(slot);
+  std::reverse(slots.begin(), slots.end());
+  return slots;
+}
+
+}  // namespace
 
 /// A workflow is over. Only one whose calls were all served says what its kind does.
 void Scheduler::learnTemplate(const Workflow& w) {
@@ -9,7 +23,7 @@ void Scheduler::learnTemplate(const Workflow& w) {
   if (learners_.size() < templates_.size()) learners_.resize(templates_.size());
   std::vector<TemplateEntry> path;
   std::uint32_t depth = 0;
-  for (std::uint32_t slot = w.firstRevealed; slot != kNoSlot; slot = graph_.call(slot).nextRevealed) {
+  for (const std::uint32_t slot : revealedCalls(graph_, w)) {
     const Call& c = graph_.call(slot);
     if (c.state != CallState::kDone) return;
     if (!path.empty() && c.depth <= depth) continue;
@@ -38,9 +52,11 @@ void Scheduler::rewindTemplate(std::uint32_t workflow) {
   const StageTemplate& stages = templates_[static_cast<std::size_t>(w.stageTemplate)];
   w.cursor = 0;
   w.stageDepth = 0;
-  for (std::uint32_t slot = w.firstRevealed; slot != kNoSlot; slot = graph_.call(slot).nextRevealed) {
+  bool first = true;
+  for (const std::uint32_t slot : revealedCalls(graph_, w)) {
     const Call& c = graph_.call(slot);
-    if (slot != w.firstRevealed && c.depth <= w.stageDepth) continue;
+    if (!first && c.depth <= w.stageDepth) continue;
+    first = false;
     w.cursor = stages.advance(w.cursor, c.stage);
     w.stageDepth = c.depth;
   }

@@ -300,7 +300,9 @@ describe('every public method, given what it cannot take', () => {
         const { value } = Object.getOwnPropertyDescriptor(prototype, key)!
         return typeof value === 'function' && key !== 'constructor' && !INTERNAL.includes(String(key))
       })
-      assert.deepEqual(methods.map(String).sort(), Object.keys(CASES[name]!).sort(), name)
+      // Node 20 has its own name for what is standard later.
+      const seen = methods.map((key) => String(key).replace('nodejs.', 'Symbol.'))
+      assert.deepEqual(seen.sort(), Object.keys(CASES[name]!).sort(), name)
     }
   })
 

@@ -87,7 +87,7 @@ describe('the live log', () => {
 
   it('restores every lease, cancels what waited, and goes on', async () => {
     const log = join(folder, 'restore.jsonl')
-    const options = { cluster: instances(3), log, parameters: { breakerOpenMs: 200 } }
+    const options = { cluster: instances(3), log, parameters: { breakerOpenMs: 200, retryBackoffMs: 0 } }
     const first = virtual(options)
     const leases = await load(first.scheduler, first.clock, 11)
     await first.clock.advance(0)

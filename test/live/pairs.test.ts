@@ -498,7 +498,7 @@ describe('the live scheduler on prefill-decode clusters', () => {
           pairs,
           log,
           leaseTtlMs: 100_000,
-          parameters: { breakerOpenMs: 200 },
+          parameters: { breakerOpenMs: 200, retryBackoffMs: 0 },
         }
         const { clock, scheduler } = virtual(options)
         const open = await load(scheduler, clock, i + 7)

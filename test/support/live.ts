@@ -23,7 +23,9 @@ export function virtual(options: Partial<SchedulerOptions> = {}): {
   scheduler: Scheduler
 } {
   const clock = new ManualClock()
-  return { clock, scheduler: new Scheduler({ cluster: instances(2), clock, ...options }) }
+  // Time stands still: a back-off would wait for ever.
+  const parameters = { retryBackoffMs: 0, ...options.parameters }
+  return { clock, scheduler: new Scheduler({ cluster: instances(2), clock, ...options, parameters }) }
 }
 
 export async function code(promise: Promise<unknown> | (() => unknown)): Promise<string | undefined> {
