@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { chosen } from '../../../bench/autotuner/choose.js'
-import { MOST_REPETITIONS, SEED_PARTS, SEED_SETS, seedOf, streamOf } from '../../../bench/autotuner/seeds.js'
 import { native } from '../../../lib/native.ts'
 import { Problems } from '../../../lib/report/problems.ts'
 import { checkAutoTune } from '../../../lib/tuning/auto-options.ts'
+
+const bench = (file: string) => import(new URL(`../../../bench/autotuner/${file}`, import.meta.url).href)
+// It needs a build, as `npm test` makes it.
+const { chosen } = await bench('choose.js')
+const { MOST_REPETITIONS, SEED_PARTS, SEED_SETS, seedOf, streamOf } = await bench('seeds.js')
 
 describe('the evidence for the auto-tuner', () => {
   it('is reported on streams that choosing never saw', () => {
