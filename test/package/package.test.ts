@@ -50,7 +50,7 @@ describe('the package as shipped', function () {
       stdio: ['ignore', 'pipe', 'pipe'],
     })
   const node = (cwd: string, ...args: string[]) =>
-    spawnSync(process.execPath, args, { cwd, encoding: 'utf8', timeout: 120_000 })
+    spawnSync(process.execPath, args, { cwd, encoding: 'utf8', timeout: 400_000 })
   const pack = (name: string): Packed => {
     const [packed] = JSON.parse(npm(['pack', '--json', join(packages, name)], folder)) as {
       filename: string
