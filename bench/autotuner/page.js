@@ -1,5 +1,5 @@
 // The page docs/auto-tuner.md from what was measured.
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { MOST_SWITCHES } from './choose.js'
 import { PHASES } from './scenario.js'
 
@@ -35,9 +35,9 @@ function replayed({ scenarios, costs, alphas }) {
 
 /** How `minGain` was chosen, on seeds that nothing else here has seen (seeds.js). */
 function choosing() {
-  const { runs, seeds, hours, rows, minGain } = JSON.parse(
-    readFileSync(new URL('./chosen.json', import.meta.url), 'utf8'),
-  )
+  const file = new URL('./chosen.json', import.meta.url)
+  if (!existsSync(file)) throw new Error('No chosen.json: run `npm run autotuner -- --choose` first')
+  const { runs, seeds, hours, rows, minGain } = JSON.parse(readFileSync(file, 'utf8'))
   return `### How the least gain was chosen
 
 By \`npm run autotuner -- --choose --runs ${runs} --seeds ${seeds} --hours ${hours}\`, on random seeds of their own: no stream of the

@@ -1,4 +1,3 @@
-import { LaxityError } from '../errors.ts'
 import type { NativeAddon, NativeOutputs } from '../native.ts'
 import { placementName } from '../scheduler/placement.ts'
 import type { TraceTable } from '../traces/table.ts'
@@ -20,13 +19,7 @@ export const DEFAULT_ALPHA = 0.3
 
 /** Loaded with the first run, so that help and validation of files need no addon. */
 export async function loadNative(): Promise<NativeAddon> {
-  try {
-    const { native } = await import('../native.ts')
-    return native
-  } catch (cause) {
-    const message = cause instanceof Error ? cause.message.replace(/^laxity: /, '') : String(cause)
-    throw new LaxityError('ERR_LAXITY_NATIVE', message, undefined, { cause })
-  }
+  return (await import('../native.ts')).native
 }
 
 /**

@@ -324,6 +324,8 @@ TEST_SUITE("tuner") {
         const auto w = diamonds(5, 1, 300, 200);
         ClusterSpec cluster = pairs(2, 2);
         RunOptions run = pairPolicy(*w);
+        REQUIRE(makePairPlacement("round-robin", &run.pairPlacement));
+        run.binding = Binding::kAtReveal;
         run.pairs.staging = staging;
         Recorder recorder;
         run.observer = &recorder;

@@ -90,7 +90,7 @@ function titleOf(documents: readonly ResultDocument[]): string {
   const where =
     of('compare') + of('study') > 0 ? '' : placeOf(documents as (TuneDocument | SimulateDocument)[])
   const parts = [
-    ...documents.flatMap((document) => (document.command === 'study' ? [`Study ${document.name}`] : [])),
+    ...documents.flatMap((document) => (document.command === 'study' ? [`Study: ${document.name}`] : [])),
     ...(tunes > 0 ? ['The dispatch weight α'] : []),
     ...(of('compare') > 0 ? ['Policies compared'] : []),
     ...(runs > 0 ? [runs === 1 ? 'One run' : `${runs} runs`] : []),

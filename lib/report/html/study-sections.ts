@@ -73,7 +73,7 @@ function studyFacts({ id, version, cells, seeds, options }: StudyDocument): Fact
       'Seeds',
       `${seeds.length > 12 ? `${count(seeds.length)} from ${seeds[0]} to ${seeds.at(-1)}` : seeds.join(', ')}, the same in every cell`,
     ],
-    ['Options', given.length === 0 ? 'the defaults of `laxity simulate`' : given.join(', ')],
+    ['Options', given.length === 0 ? 'the defaults of laxity simulate' : given.join(', ')],
   ]
 }
 
@@ -88,21 +88,43 @@ function findings({ cells }: Setting): string[] {
     said
       .map(
         ({ rate, cell }) =>
-          `At ${rateText(rate)} the least mean P95 is ${time(cell.p95Ms.mean)}, under ${cell.policy}${parameterText(cell)}.`,
+          `At ${rateText(rate)} the least mean P95 is ${time(cell.p95Ms.mean)}, under ${cell.policy}${parameterText(cell, cells)}.`,
       )
       .join(' '),
   ]
 }
 
-function parameterText({ parameters }: Cell): string {
-  const list = Object.entries(parameters).map(([name, value]) => `${name} = ${value}`)
+/** Whether another value of a parameter gives another P95: some policies do not read it. */
+function matters(name: string, cell: Cell, cells: readonly Cell[]): boolean {
+  const { rate, policy, parameters, p95Ms } = cell
+  const rest = Object.keys(parameters).filter((other) => other !== name)
+  return cells.some(
+    (other) =>
+      other.p95Ms.mean !== p95Ms.mean &&
+      other.rate === rate &&
+      other.policy === policy &&
+      rest.every((key) => other.parameters[key] === parameters[key]),
+  )
+}
+
+function parameterText(cell: Cell, cells: readonly Cell[]): string {
+  const list = Object.entries(cell.parameters)
+    .filter(([name]) => matters(name, cell, cells))
+    .map(([name, value]) => `${name} = ${value}`)
   return list.length === 0 ? '' : ` with ${list.join(', ')}`
 }
 
 function bestTable(settings: readonly Setting[]): DataTable {
+  const settingOf = new Map(settings.flatMap(({ cells: own }) => own.map((cell) => [cell, own] as const)))
   const cells = settings.flatMap(({ cells: own }) => {
-    const key = ({ rate, policy }: Cell) => JSON.stringify([rate, policy])
-    return distinct(own.map(key)).map((k) => bestOf(own.filter((cell) => key(cell) === k))!)
+    const groups = new Map<string, Cell[]>()
+    for (const cell of own) {
+      const key = JSON.stringify([cell.rate, cell.policy])
+      const group = groups.get(key)
+      if (group === undefined) groups.set(key, [cell])
+      else group.push(cell)
+    }
+    return [...groups.values()].map((group) => bestOf(group)!)
   })
   const names = distinct(cells.flatMap(({ parameters }) => Object.keys(parameters)))
   const scales = cells[0]?.attainment.map(({ scale }) => scale) ?? []
@@ -118,7 +140,7 @@ function bestTable(settings: readonly Setting[]): DataTable {
     ...varying,
     ...names.map((name): [string, (cell: Cell) => string] => [
       name,
-      ({ parameters }) => String(parameters[name]),
+      (cell) => (matters(name, cell, settingOf.get(cell)!) ? String(cell.parameters[name]) : '–'),
     ]),
     ['P95', ({ p95Ms }) => time(p95Ms.mean)],
     ['95 % interval', ({ p95Ms: { ci95 } }) => (ci95 === null ? '–' : `${time(ci95[0])} – ${time(ci95[1])}`)],

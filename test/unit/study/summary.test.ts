@@ -92,6 +92,9 @@ describe('the summary of a study', () => {
       assert(!titles.includes(`P95 latency against gamma: ${setting}`), 'gamma has one value')
     }
     assert.match(page, /96 of 96 runs are finished\./)
+    // Only what a policy reads.
+    assert.match(page, /the least mean P95 is [^<]*, under /)
+    assert.doesNotMatch(page, /under laxity[^.]* with alpha/)
     assert.match(page, /<dt>Seeds<\/dt><dd>4, 1, 9, the same in every cell/)
     document.doneRuns = 90
     assert.match(htmlReport([checkResult(document, 'study: ')]), /6 runs are missing/)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { AutoTuneOptions } from '../../../lib/index.ts'
-import { chessTrace, generateWorkload, simulate, withContext } from '../../../lib/index.ts'
+import { chessTrace, generateWorkload, simulate } from '../../../lib/index.ts'
 import { replay } from '../../../lib/scheduler/replay.ts'
 import { code } from '../../support/live.ts'
 
@@ -92,8 +92,10 @@ describe('auto-tuning in a simulation', () => {
       paired.tuning!.fixed.map(({ value }) => value),
       [100, 10_000],
     )
+    const trace = await chessTrace({ workflows: 200, preset: 1, seed: 3 })
+    const cachedTokens = trace.columns.promptTokens.map((tokens) => Math.floor(tokens / 2))
     const cached = {
-      trace: withContext(await generateWorkload('agents', { workflows: 200, seed: 3 }), 'full'),
+      trace: { ...trace, columns: { ...trace.columns, cachedTokens } },
       cluster: { instances: [{ gpu: 'a100', count: 2, prefixCacheTokens: 200_000 }, { gpu: 'l40s' }] },
     }
     const { tuning, cache } = await run(cached)
