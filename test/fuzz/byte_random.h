@@ -1,8 +1,8 @@
 // A fuzzer's input in the place of random numbers: the generators of the native tests, steered byte by byte.
 //
-// A target defines FUZZ_TEST_SOURCE, includes this file, and gets the helpers of that test file with every `Random` in it
-// drawing from the input; its test cases are compiled out. So the differential tests and their fuzz targets cannot drift
-// apart. Behind the last byte the draws go on from the seed the test gave.
+// A target defines FUZZ_TEST_SOURCE, includes this file, and gets the helpers of that test file with every
+// `Random` in it drawing from the input; its test cases are compiled out. So the differential tests and their
+// fuzz targets cannot drift apart. Behind the last byte the draws go on from the seed the test gave.
 #pragma once
 
 #include <cstddef>
