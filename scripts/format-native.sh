@@ -4,4 +4,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 mode=(-i)
 [ "${1:-}" = --check ] && mode=(--dry-run -Werror)
-find native test/native bench -name '*.h' -o -name '*.cc' | sort | xargs npx --no-install clang-format "${mode[@]}"
+find native test/native test/fuzz bench -name '*.h' -o -name '*.cc' | sort | xargs npx --no-install clang-format "${mode[@]}"

@@ -12,7 +12,9 @@ quick=
 [ "${1:-}" = --quick ] && { quick=1; shift; }
 targets=("$@")
 [ ${#targets[@]} -gt 0 ] || targets=(trace log scheduler planner simulator pairs)
-export UBSAN_OPTIONS=print_stacktrace=1 CXXFLAGS='-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined'
+# A finding becomes a signal, which the driver answers by keeping the input.
+export UBSAN_OPTIONS=print_stacktrace=1:abort_on_error=1 ASAN_OPTIONS=abort_on_error=1
+export CXXFLAGS='-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined'
 if [ -n "${CLANG:-}" ]; then
   build=${BUILD:-build/fuzz-clang}
   export CXX=${CLANGXX:-clang++} LDFLAGS=-fsanitize=fuzzer DRIVER=

@@ -507,7 +507,7 @@ std::uint32_t Scheduler::timedTokens(const Call& c) const {
 bool Scheduler::estimateCall(std::uint32_t slot) {
   if (estimates_.size() < (std::size_t{slot} + 1) * stride_)
     estimates_.resize((std::size_t{slot} + 1) * stride_);
-  return estimateInto(graph_.call(slot), &estimates_[slot * stride_]);
+  return estimateInto(graph_.call(slot), estimates_.data() + slot * stride_);
 }
 
 bool Scheduler::estimateInto(Call& c, Estimate* out) const {

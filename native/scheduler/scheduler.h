@@ -286,7 +286,7 @@ class Scheduler {
   void instancesChanged();
   void limitsChanged();
   void cacheClasses();
-  const Estimate* estimates(std::uint32_t slot) const { return &estimates_[slot * stride_]; }
+  const Estimate* estimates(std::uint32_t slot) const { return estimates_.data() + slot * stride_; }
   std::int64_t kvNeed(const Call& c) const;
   std::uint32_t timedTokens(const Call& c) const;
   std::int64_t kvLimit(const InstanceSpec& spec) const;

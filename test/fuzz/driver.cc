@@ -1,6 +1,6 @@
-// Runs a fuzz target without libFuzzer: replays a corpus, then mutates it, guided by the edges reached where the compiler
-// counts them (gcc: -fsanitize-coverage=trace-pc). Deterministic in its seed and number of runs. An input that kills the
-// process is left in a file.
+// Runs a fuzz target without libFuzzer: replays a corpus, then mutates it, guided by the edges reached where
+// the compiler counts them (gcc: -fsanitize-coverage=trace-pc). Deterministic in its seed and number of runs.
+// An input that kills the process is left in a file.
 //
 //     driver [-runs=N] [-seconds=S] [-seed=N] [-crash=FILE] [-keep=FOLDER] CORPUS...
 #include <signal.h>
@@ -86,7 +86,8 @@ Bytes mutate(Bytes bytes, const std::vector<Bytes>& pool, laxity::Random& random
       }
       case 4:
         if (bytes.size() < kMostBytes)
-          bytes.insert(bytes.begin() + place(), 1 + random.below(8), static_cast<std::uint8_t>(random.below(256)));
+          bytes.insert(bytes.begin() + place(), 1 + random.below(8),
+                       static_cast<std::uint8_t>(random.below(256)));
         break;
       case 5: {
         const std::uint32_t at = place();
@@ -98,15 +99,15 @@ Bytes mutate(Bytes bytes, const std::vector<Bytes>& pool, laxity::Random& random
         const std::uint32_t from = place();
         const std::uint32_t to = place();
         const std::uint32_t most = random.below(2) == 0 ? 128 : 1 + random.below(32);
-        const std::size_t count =
-            std::min<std::size_t>({most, bytes.size() - from, bytes.size() - to});
+        const std::size_t count = std::min<std::size_t>({most, bytes.size() - from, bytes.size() - to});
         std::memmove(&bytes[to], &bytes[from], count);
         break;
       }
       default: {
         const Bytes& other = pool[random.below(static_cast<std::uint32_t>(pool.size()))];
         if (other.empty()) break;
-        const std::size_t cut = std::min<std::size_t>(bytes.size(), random.below(static_cast<std::uint32_t>(other.size())));
+        const std::size_t cut =
+            std::min<std::size_t>(bytes.size(), random.below(static_cast<std::uint32_t>(other.size())));
         bytes.resize(cut);
         bytes.insert(bytes.end(), other.begin() + static_cast<std::ptrdiff_t>(cut), other.end());
         break;

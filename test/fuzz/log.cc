@@ -1,5 +1,7 @@
-// Records as a log or the ring holds them, any bytes: applied or refused, the core stays sound, and what it logged of
-// them makes every decision again.
+// Records as a log or the ring holds them, any bytes: applied or refused, the core stays sound, and what it
+// logged of them makes every decision again.
+#include "scheduler/log.h"
+
 #include <cstring>
 #include <span>
 
@@ -7,7 +9,6 @@
 #include "order/registry.h"
 #include "placement/pair_registry.h"
 #include "placement/registry.h"
-#include "scheduler/log.h"
 #include "scheduler/scheduler.h"
 
 using namespace laxity;
@@ -34,7 +35,8 @@ SchedulerConfig configOf(const std::uint8_t* data) {
   c.pairs.lateDecode = (data[2] & 64) != 0;
   c.pairs.backfill = (data[2] & 128) != 0;
   c.lookahead = data[3] % 4;
-  for (const LatencyConstants& constants : {LatencyConstants{0, 1, 1, 0, 0}, LatencyConstants{1, 0.5, 2, 0.1, 0.001}}) {
+  for (const LatencyConstants& constants :
+       {LatencyConstants{0, 1, 1, 0, 0}, LatencyConstants{1, 0.5, 2, 0.1, 0.001}}) {
     c.latencies.emplace_back();
     LatencyModel::constants(constants, &c.latencies.back());
   }

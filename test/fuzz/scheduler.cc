@@ -1,5 +1,5 @@
-// Sequences of events, valid and not, into the scheduler: refused ones leave no trace, the incremental ledgers, queues
-// and keys equal their recomputation, everything ends at zero, the log replays.
+// Sequences of events, valid and not, into the scheduler: refused ones leave no trace, the incremental
+// ledgers, queues and keys equal their recomputation, everything ends at zero, the log replays.
 #define FUZZ_TEST_SOURCE "scheduler_test.cc"
 #include "byte_random.h"
 

@@ -1,4 +1,5 @@
-// The leaping simulator against the stepping one, on traces, unified clusters and policies that the input describes.
+// The leaping simulator against the stepping one, on traces, unified clusters and policies that the input
+// describes.
 #define FUZZ_TEST_SOURCE "leap_equals_step_test.cc"
 #include "byte_random.h"
 

@@ -1,5 +1,5 @@
 // Columns of any content: bound or refused; what is bound runs, and no law breaks.
-#include <cstring>
+#include <limits>
 #include <vector>
 
 #include "byte_random.h"
@@ -13,14 +13,20 @@ namespace {
 
 /// Small numbers mostly, so that many columns are accepted; the edges of what is, and beyond, at times.
 std::uint32_t number(std::uint32_t byte) {
-  static constexpr std::uint32_t kEdges[] = {0,          0x7fff'ffff, 0x8000'0000,    0xffff'ffff,
-                                             kMaxTokens, kMaxTokens + 1, 65'536, 1u << 24};
+  static constexpr std::uint32_t kEdges[] = {0,          0x7fff'ffff,    0x8000'0000, 0xffff'ffff,
+                                             kMaxTokens, kMaxTokens + 1, 65'536,      1u << 24};
   return byte < 248 ? byte : kEdges[byte - 248];
 }
 
 double time(std::uint32_t byte) {
-  static constexpr double kEdges[] = {-1,     0x1p53, 9.2e12, 4.611686018427e12, 1e300, 0x1p-1074,
-                                      1.0 / 0, 0.0 / 0};
+  static constexpr double kEdges[] = {-1,
+                                      0x1p53,
+                                      9.2e12,
+                                      4.611686018427e12,
+                                      1e300,
+                                      0x1p-1074,
+                                      std::numeric_limits<double>::infinity(),
+                                      std::numeric_limits<double>::quiet_NaN()};
   return byte < 248 ? byte * 0.5 : kEdges[byte - 248];
 }
 

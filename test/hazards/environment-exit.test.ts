@@ -45,7 +45,7 @@ describe('hazard: environment exit with work pending', function () {
       code: `${API}
         ready.then(async ([{ Scheduler }]) => {
           const scheduler = new Scheduler({
-            cluster: [{ gpu: 'a100-80', maxSequences: 1 }], queueTimeoutMs: 60000, log: process.env.LAXITY_LOG });
+            cluster: [{ gpu: 'a100', maxSequences: 1 }], queueTimeoutMs: 60000, log: process.env.LAXITY_LOG });
           const workflow = scheduler.workflow();
           const lease = await workflow.call({ promptTokens: 10, parents: [] });
           for (let i = 0; i < 50; i += 1) workflow.call({ promptTokens: 10, parents: [] }).catch(() => {});

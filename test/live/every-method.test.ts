@@ -214,7 +214,9 @@ const CASES: Record<string, Record<string, Case[]>> = {
       ...numbers(({ workflow }, sloMs) =>
         sloMs === null ? workflow.update(sloMs) : workflow.update({ sloMs }),
       ),
-      ...numbers(({ workflow }, remainingMs) => workflow.update({ remainingMs })),
+      ...numbers(({ workflow }, exactMs) =>
+        workflow.update({ remaining: { exactMs } as { exactMs: number } }),
+      ),
       ...once('after the end', ({ endedWorkflow }) => endedWorkflow.update({ sloMs: 5 })),
     ],
     end: once('twice', ({ endedWorkflow }) => endedWorkflow.end(), 'nothing'),
