@@ -149,7 +149,12 @@ function readHeader(object: Record<string, unknown>, place: string): LogHeader {
     )
   }
   const { run, cluster, trace } = object as unknown as LogHeader
-  if (typeof run !== 'object' || run === null || typeof cluster !== 'object' || !Array.isArray(cluster?.latencies)) {
+  if (
+    typeof run !== 'object' ||
+    run === null ||
+    typeof cluster !== 'object' ||
+    !Array.isArray(cluster?.latencies)
+  ) {
     throw new LaxityError('ERR_LAXITY_LOG', 'Expected `run` and `cluster` in the log header', place)
   }
   const latencies = cluster.latencies.map((latency): NativeLatency => {
