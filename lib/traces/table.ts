@@ -9,7 +9,7 @@ export interface TemplateEntry {
 }
 
 /**
- * A whole trace in memory: columns over SharedArrayBuffer (so that workers read them without a copy) and the names
+ * A whole trace in memory: columns over SharedArrayBuffer (so that they reach workers without a copy; each binding makes its own) and the names
  * that the columns' ids stand for. Built by the readers and generators of this folder, bound once to the core.
  */
 export interface TraceTable {

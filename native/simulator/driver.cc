@@ -129,7 +129,7 @@ Status Driver::start() {
   outside_ = !options_.script.empty() || options_.observer != nullptr;
   if (const Status script = checkScript(); !ok(script)) return script;
   retime_.assign(options_.script.empty() ? 0 : engines_.size(), nullptr);
-  nextArrival_ = arrivals_.next();
+  nextArrival_ = trace_.columns().workflows > 0 ? arrivals_.next() : kNever;
   return Status::kOk;
 }
 

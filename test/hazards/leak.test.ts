@@ -31,18 +31,17 @@ describe('hazard: leaks', function () {
   this.timeout(LONG ? 0 : 240_000)
 
   it('of scheduled calls, from `call` to `done`', async () => {
-    const calls = LONG ? 10_000_000 : 100_000
+    const total = LONG ? 10_000_000 : 100_000
     const { clock, scheduler } = virtual({ cluster: instances(4, { maxSequences: 32 }) })
-    await flat(calls / 50, async (unit) => {
+    await flat(total / 50, async (unit) => {
       const workflow = scheduler.workflow({ id: `w${unit}`, tenant: `t${unit % 3}`, sloMs: 1e5 })
-      const leases = Array.from({ length: 50 }, (_, i) =>
-        workflow.call({ id: `c${i}`, stage: `s${i % 4}`, promptTokens: 10 + i, parents: [] }),
-      )
-      for (const pending of leases) {
-        const lease = await pending
+      const calls = Array.from({ length: 50 }, async (_, i) => {
+        const options = { id: `c${i}`, stage: `s${i % 4}`, promptTokens: 10 + i, parents: [] }
+        const lease = await workflow.call(options)
         lease.firstToken()
         lease.done({ outputTokens: 3 })
-      }
+      })
+      await Promise.all(calls)
       workflow.end()
       await clock.advance(1)
     })
