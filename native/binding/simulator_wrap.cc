@@ -41,6 +41,7 @@ bool readOutputs(Napi::Object from, const Trace& bound, RunOutputs* out) {
   if (!output(from, "latencyMs", napi_float64_array, trace.workflows, &out->latencyMs) ||
       !output(from, "baseMs", napi_float64_array, trace.workflows, &out->baseMs) ||
       !output(from, "arrivalMs", napi_float64_array, trace.workflows, &out->arrivalMs) ||
+      !output(from, "sacrificed", napi_uint8_array, trace.workflows, &out->sacrificed) ||
       !output(from, "instance", napi_uint16_array, trace.calls, &out->instance) ||
       !output(from, "readyMs", napi_float64_array, trace.calls, &out->readyMs) ||
       !output(from, "leasedMs", napi_float64_array, trace.calls, &out->leasedMs) ||

@@ -413,8 +413,36 @@ bool Scheduler::redirect(std::uint32_t slot, std::uint32_t* prefill, std::uint32
   return *prefill != plannedPrefill || *decode != plannedDecode;
 }
 
+/// Which workflows that wait are put behind the others from now on (sacrifice.h), looked at in the order of
+/// arrival.
+void Scheduler::chooseSacrifices() {
+  sacrificeCandidates_.clear();
+  for (const auto& entry : pairs_->waitingCalls()) {
+    const Call& c = graph_.call(entry.slot);
+    if (c.remaining >= 0 && !graph_.workflow(c.workflow).sacrificed)
+      sacrificeCandidates_.push_back(entry.slot);
+  }
+  std::sort(sacrificeCandidates_.begin(), sacrificeCandidates_.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return graph_.call(a).rank < graph_.call(b).rank; });
+  const double share = config_.parameters[Parameter::kSacrifice];
+  for (const std::uint32_t slot : sacrificeCandidates_) {
+    const Call& c = graph_.call(slot);
+    Workflow& w = graph_.workflow(c.workflow);
+    if (w.sacrificed) continue;
+    if (w.declaredSize == 0) {
+      w.declaredSize = std::max<Nanos>(1, w.horizon + c.remaining);
+      pairs_->sacrifice.see(w.declaredSize);
+    }
+    if (!pairs_->sacrifice.allows(w.declaredSize, share)) continue;
+    if (!(Ratio::key(pairOrderView(c, kNoSlot)) > Sacrifice::kLate)) continue;
+    w.sacrificed = true;
+    pairs_->sacrifice.take();
+  }
+}
+
 /// Tells the planner how the waiting calls compare. True: by the projected ratio; false: by keys.
 bool Scheduler::keyWaiting() {
+  if (sacrifices_) chooseSacrifices();
   bool demoted = false;
   if (needsDelta_ && ageing_ == 0 && shareSlack_ == 0) {
     const double weight = config_.parameters[Parameter::kHintWeight];
@@ -424,7 +452,8 @@ bool Scheduler::keyWaiting() {
       const auto hint =
           c.remaining > 0 ? static_cast<Nanos>(weight * static_cast<double>(c.remaining) + 0.5) : 0;
       const Nanos horizon = std::max<Nanos>(1, w.horizon) + hint;
-      pairs_->setHorizon(entry.slot, 1.0 / static_cast<double>(horizon), hint);
+      const double soft = w.sacrificed ? config_.parameters[Parameter::kSacrificeSoft] : 1;
+      pairs_->setHorizon(entry.slot, soft / static_cast<double>(horizon), hint);
       demoted |= c.demoted;
     }
     if (!demoted) return true;

@@ -116,6 +116,7 @@ struct RunOutputs {
   double* latencyMs = nullptr;        ///< [workflows], infinity where the workflow did not complete
   double* baseMs = nullptr;           ///< [workflows]
   double* arrivalMs = nullptr;        ///< [workflows]
+  std::uint8_t* sacrificed = nullptr;  ///< [workflows], 1 = put behind the others (scheduler/sacrifice.h)
   std::uint16_t* instance = nullptr;  ///< [calls], of the last attempt; 65535 = never leased
   double* readyMs = nullptr;          ///< [calls], NaN where it did not happen; so are the next
   double* leasedMs = nullptr;

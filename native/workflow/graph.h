@@ -107,6 +107,7 @@ struct Workflow {
   bool dirty = false;  ///< tails, critical path or deadline changed since keys were issued
   bool hasDeadline = false;
   bool tailsStale = false;
+  bool sacrificed = false;  ///< behind the others (scheduler/sacrifice.h)
   std::uint16_t tenant = 0;
   std::int32_t stageTemplate = -1;
   std::uint32_t cursor = 0;      ///< into the template
@@ -117,6 +118,7 @@ struct Workflow {
   Nanos arrival = 0;
   Nanos deadline = 0;                      ///< given, or arrival + k * H
   Nanos remaining = -1;                    ///< declared remaining time of the unrevealed part, -1 = none
+  Nanos declaredSize = 0;                  ///< H + declared remaining time, when it was first looked at
   Nanos criticalPath = 0;                  ///< P
   Nanos finishedHead = 0;                  ///< largest head among finished calls
   Nanos wholePath = 0;                     ///< X (order/stretch.h)

@@ -59,6 +59,10 @@ enum class Parameter : std::uint16_t {
   kStarvationRatio,    ///< plas, atlas: a call whose wait / service reaches it goes to the first level
   kKvParkMs,           ///< longest wait of KV on p for room on d, from the first token; 0 = no bound
   kTenantSlack,        ///< fair shares: weighted tokens that a tenant may be ahead of another; 0 = off
+  kKvPrice,            ///< kv-price: the price of KV per unit of its scarcity (scheduler/kv_pressure.h); 0 = none
+  kKvPriceMs,          ///< kv-price: memory of that scarcity
+  kSacrifice,          ///< ratio, in plans: share of workflows that may be put behind the others (scheduler/sacrifice.h)
+  kSacrificeSoft,      ///< factor on the ratio of their calls
   kCount,
 };
 
@@ -104,6 +108,10 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"starvationRatio", 10, 0, 1e12},
     {"kvParkMs", 0, 0, 1e12},
     {"tenantSlack", 0, 0, 1e12},
+    {"kvPrice", 10, 0, 1e6},
+    {"kvPriceMs", 10'000, 1e-3, 1e12},
+    {"sacrifice", 0, 0, 0.1},
+    {"sacrificeSoft", 0.001, 0, 1},
 }};
 
 class PolicyParameters {
