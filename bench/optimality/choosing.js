@@ -5,7 +5,7 @@ import { CHOOSING_SEEDS, cluster, take } from './protocol.js'
 export const CHOOSING = {
   seeds: take(CHOOSING_SEEDS, 3),
   workloads: ['sharegpt', 'bfcl', 'lats', 'mixed', 'chains'],
-  loads: [0.8, 1, 1.15],
+  loads: [0.9, 1.1],
   workflows: 200,
   clusters: [
     cluster('choose-prefill', 'prefill-bound, heterogeneous', {
@@ -16,7 +16,7 @@ export const CHOOSING = {
     cluster('choose-decode', 'decode-bound', {
       prefill: { h200: 4, h100: 2 },
       decode: { 'a100-80': 2, h100: 1 },
-      kvTokens: { 'a100-80': 32_000, h100: 32_000 },
+      kvTokens: { 'a100-80': 60_000, h100: 60_000 },
     }),
   ],
 }

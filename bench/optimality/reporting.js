@@ -15,7 +15,7 @@ export const REPORTING = {
     cluster('report-decode', 'decode-bound', {
       prefill: { h200: 5 },
       decode: { 'a100-80': 1, h100: 1, h200: 1 },
-      kvTokens: { 'a100-80': 36_000, h100: 36_000, h200: 72_000 },
+      kvTokens: { 'a100-80': 64_000, h100: 64_000, h200: 96_000 },
     }),
   ],
 }
