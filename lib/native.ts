@@ -441,8 +441,11 @@ export interface NativeRun extends NativePolicy {
   planLatencyMs?: number
   /** Measure the thread CPU time of plans. */
   timePlans?: boolean
-  /** Declared with every call: its true remaining time, times exp(sigma z). */
-  remaining?: { sigma: number; seed: number }
+  /**
+   * Declared with every call: the standalone time after it, exact with sigma 0, else an estimate of that sigma; with `predictor` a
+   * predicted final horizon with every workflow.
+   */
+  remaining?: { sigma: number; seed: number; predictor?: boolean }
 }
 
 export interface NativeOutputs {

@@ -32,7 +32,7 @@ export function addGridFlags(command: Command, numeric: (text: string) => unknow
   )
   several(
     '--remaining <kind>',
-    'order ratio: the time after each call is declared: none, exact, or sigma of a lognormal error (default: none)',
+    'what is told of the time after a call: none, exact, sigma of an estimate, predictor:sigma (default: none)',
   )
   several('--context <preset>', 'what prompts hold: new, full (default: the workload’s own)')
   return command

@@ -151,7 +151,7 @@ export function addRunFlags(command: Command): Command {
     .option('--plan-latency-ms <n>', 'with async: from the decide that makes a plan to its arrival', numeric)
     .option(
       '--remaining <kind>',
-      'order ratio: the time after each call is declared: exact, or sigma of a lognormal error',
+      'what is told of the time after a call: exact, sigma of an estimate, or predictor:sigma',
       numeric,
     )
     .addOption(new Option('--json', 'one JSON document on standard output'))

@@ -4,6 +4,7 @@ import type { ResolvedCluster } from '../cluster/resolve.ts'
 import type { Feedback, Knowledge } from '../native.ts'
 import { plans, usesRemaining } from '../simulator/policies.ts'
 import { kindOf } from '../simulator/prepare.ts'
+import type { ToldFuture } from '../simulator/read-planning.ts'
 import type { ClusterKind, Registry } from '../simulator/read-policy.ts'
 import type { OptionReader } from '../simulator/validate.ts'
 import { type CheckedCompare, checkUnified, type PairSetting, type PlanSetting } from './options.ts'
@@ -36,7 +37,7 @@ export interface Setting {
   /** Only policies that plan take notice. */
   planning: PlanSetting
   /** Sigma, 0 = exact; undefined = nothing is declared. Only orders that use it take notice. */
-  remaining: number | undefined
+  remaining: ToldFuture | undefined
 }
 
 /** Every cluster with every model, workload and context. Problems are left in the reader, each once. */
@@ -71,7 +72,7 @@ export async function readSites(
   const late = checked.plannings.some(({ planning }) => planning !== 'sync')
   if (all.length > 0 && unified === undefined && late && !all.some(plans))
     reader.add('`planning`: none of the policies plans', 'planning')
-  const declared = checked.remaining.some((sigma) => sigma !== undefined)
+  const declared = checked.remaining.some((told) => told !== undefined)
   if (all.length > 0 && declared && !all.some(usesRemaining))
     reader.add('`remaining`: none of the policies has an order that uses it', 'remaining')
 
@@ -116,7 +117,7 @@ export function settingsOf(sites: readonly Site[], checked: CheckedCompare): Set
 export function inForce(
   { pairs, planning, remaining }: Setting,
   policy: NamedPolicy['policy'],
-): { planning: PlanSetting | undefined; remaining: number | undefined } {
+): { planning: PlanSetting | undefined; remaining: ToldFuture | undefined } {
   return {
     planning: pairs !== undefined && plans(policy) ? planning : undefined,
     remaining: usesRemaining(policy) ? remaining : undefined,

@@ -10,6 +10,7 @@ import {
   PLAN_LATENCY,
   PLANNINGS,
   readRemaining,
+  type ToldFuture,
 } from '../simulator/read-planning.ts'
 import { OptionReader } from '../simulator/validate.ts'
 import { CONTEXT_PRESETS, type ContextPreset } from '../traces/context.ts'
@@ -53,7 +54,7 @@ export interface CompareOptions {
   /** With asynchronous `planning`; default 0. */
   planLatencyMs?: OneOrMore<number> | string | undefined
   /** As for `simulate`, or `none` (default); policies whose order does not use it take no notice. */
-  remaining?: OneOrMore<'none' | 'exact' | number> | string | undefined
+  remaining?: OneOrMore<'none' | ToldFuture> | string | undefined
   /** What prompts hold: `new` tokens, or the `full` context. Default: `new` of generated agents, as recorded of a trace. */
   context?: OneOrMore<ContextPreset> | string | undefined
   /** The HexAGenT paper's simulator: `links` free, `staging` unlimited. */
@@ -155,8 +156,8 @@ export interface CheckedCompare {
   feedback: readonly Feedback[]
   pairs: readonly PairSetting[]
   plannings: readonly PlanSetting[]
-  /** Sigma, 0 = exact; undefined = nothing is declared. */
-  remaining: readonly (number | undefined)[]
+  /** Undefined = nothing is told. */
+  remaining: readonly (ToldFuture | undefined)[]
   contexts: readonly (ContextPreset | undefined)[]
   bound: boolean
   common: Pick<CompareOptions, (typeof COMMON)[number]>

@@ -1,9 +1,10 @@
 import { expected, LaxityError, quote } from '../errors.ts'
 import { hint } from '../report/near.ts'
-import { duration, text, whole } from './checks.ts'
+import { text, whole } from './checks.ts'
 import { NO_SLOT, type RevealFields } from './events.ts'
 import type { Instances } from './instances.ts'
 import type { Names } from './names.ts'
+import { readRemaining } from './remaining.ts'
 import type { CallOptions, Workflow } from './workflow.ts'
 
 const MAX_TOKENS = 100_000_000
@@ -39,6 +40,7 @@ export class CallReader {
     cachedOn1: NO_SLOT,
     cachedTokens1: 0,
     remaining: -1,
+    exactRemaining: false,
   }
 
   /** Checks a call's description; nothing has changed when it throws. The result is overwritten by the next. */
@@ -52,7 +54,7 @@ export class CallReader {
       n,
       stage,
       model,
-      remainingMs,
+      remaining,
       stream,
     } = options
     whole(promptTokens, 'promptTokens', 1, MAX_TOKENS)
@@ -65,7 +67,7 @@ export class CallReader {
     if (stage !== undefined) text(stage, 'stage')
     if (stream !== undefined && typeof stream !== 'boolean')
       throw new LaxityError('ERR_LAXITY_FIELD', expected('true or false', 'stream', stream), 'stream')
-    if (remainingMs !== undefined) duration(remainingMs, 'remainingMs')
+    const told = readRemaining(remaining)
     if (model !== undefined) text(model, 'model')
     const served = this.#instances.modelOf(model)
     if (served === undefined) {
@@ -96,7 +98,8 @@ export class CallReader {
     fields.predictedTokens = outputTokens ?? 0
     fields.predictedHigh = outputTokens === undefined ? (maxOutputTokens ?? 0) : (highOutputTokens ?? 0)
     fields.silent = stream === false
-    fields.remaining = remainingMs === undefined ? -1 : Math.round(remainingMs * 1e6)
+    fields.remaining = told.ns
+    fields.exactRemaining = told.exact
     fields.parents = undefined
     fields.cachedOn0 = fields.cachedOn1 = NO_SLOT
     fields.cachedTokens0 = fields.cachedTokens1 = 0

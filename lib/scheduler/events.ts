@@ -1,5 +1,6 @@
 import { native } from '../native.ts'
 import { RECORD_BYTES } from './records.ts'
+import type { Told } from './remaining.ts'
 
 /**
  * Writes events straight into the ring, without an object or a BigInt in between (`records.ts` is the slow, general
@@ -60,7 +61,8 @@ const R = {
   toolPending: REVEAL.toolPending!,
   silent: REVEAL.silent!,
   parentCount: REVEAL.parentCount!,
-  adapter: REVEAL.adapter! / 2,
+  adapter: REVEAL.adapter!,
+  exactRemaining: REVEAL.exactRemaining!,
   promptTokens: REVEAL.promptTokens! / 4,
   predictedTokens: REVEAL.predictedTokens! / 4,
   predictedHigh: REVEAL.predictedHigh! / 4,
@@ -88,6 +90,8 @@ const OPEN = {
   weight: at('openWorkflow', 'weight') / 4,
   deadline: at('openWorkflow', 'deadline') / 4,
   remaining: at('openWorkflow', 'remaining') / 4,
+  predictedHorizon: at('openWorkflow', 'predictedHorizon') / 4,
+  exactRemaining: at('openWorkflow', 'exactRemaining') / 4,
 }
 
 /** What a reveal says; slots and ids are the core's. */
@@ -113,6 +117,8 @@ export interface RevealFields {
   cachedTokens1: number
   /** ns, -1 = none. */
   remaining: number
+  /** Else a lower estimate. */
+  exactRemaining: boolean
 }
 
 /** What an attempt's failure says; ids are the core's. */
@@ -243,7 +249,7 @@ export class EventWriter {
     this.#i64(word + FAILED.retryAfter, retryAfterNs)
   }
 
-  /** `tenant` and `stageTemplate` are ids; deadline absolute ns or NEVER; remaining ns or -1; weight in 1/1000, 0 = as it was. */
+  /** `tenant` and `stageTemplate` are ids; deadline absolute ns or NEVER; predicted ns, 0 = none; weight in 1/1000, 0 = as it was. */
   openWorkflow(
     t: number,
     slot: number,
@@ -251,7 +257,8 @@ export class EventWriter {
     tenant: number,
     stageTemplate: number,
     deadline: number,
-    remaining: number,
+    remaining: Told,
+    predicted: number,
     weight: number,
   ): void {
     const word = this.#begin(KIND.openWorkflow, t)
@@ -261,16 +268,27 @@ export class EventWriter {
     this.#u16[word * 2 + OPEN.tenant] = tenant
     this.#u16[word * 2 + OPEN.stageTemplate] = stageTemplate
     this.#i64(word + OPEN.deadline, deadline)
-    this.#i64(word + OPEN.remaining, remaining)
+    this.#i64(word + OPEN.remaining, remaining.ns)
+    this.#i64(word + OPEN.predictedHorizon, predicted)
+    this.#u32[word + OPEN.exactRemaining] = remaining.exact ? 1 : 0
   }
 
-  /** deadline: NEVER removes it, -1 leaves it; remaining: -1 leaves it. */
-  updateWorkflow(t: number, slot: number, generation: number, deadline: number, remaining: number): void {
+  /** deadline: NEVER removes it, -1 leaves it; predicted: ns, 0 leaves it. */
+  updateWorkflow(
+    t: number,
+    slot: number,
+    generation: number,
+    deadline: number,
+    remaining: Told,
+    predicted: number,
+  ): void {
     const word = this.#begin(KIND.updateWorkflow, t)
     this.#u32[word + at('updateWorkflow', 'workflow') / 4] = slot
     this.#u32[word + at('updateWorkflow', 'workflowGeneration') / 4] = generation
     this.#i64(word + at('updateWorkflow', 'deadline') / 4, deadline)
-    this.#i64(word + at('updateWorkflow', 'remaining') / 4, remaining)
+    this.#i64(word + at('updateWorkflow', 'remaining') / 4, remaining.ns)
+    this.#i64(word + at('updateWorkflow', 'predictedHorizon') / 4, predicted)
+    this.#u32[word + at('updateWorkflow', 'exactRemaining') / 4] = remaining.exact ? 1 : 0
   }
 
   closeWorkflow(t: number, slot: number, generation: number): void {
@@ -306,8 +324,9 @@ export class EventWriter {
     this.#u16[half + R.stage] = fields.stage
     this.#u16[half + R.model] = fields.model
     this.#u16[half + R.sequences] = fields.sequences
-    this.#u16[half + R.adapter] = fields.adapter
+    this.#u8[word * 4 + R.adapter] = fields.adapter
     this.#u8[word * 4 + R.silent] = fields.silent ? 1 : 0
+    this.#u8[word * 4 + R.exactRemaining] = fields.exactRemaining ? 1 : 0
     u32[word + R.promptTokens] = fields.promptTokens
     u32[word + R.predictedTokens] = fields.predictedTokens
     u32[word + R.predictedHigh] = fields.predictedHigh

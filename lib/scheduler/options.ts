@@ -205,7 +205,7 @@ export function checkOptions(options: unknown): CheckedOptions {
   const templates = checkTemplates(options.templates, problems)
   const checked: CheckedOptions = {
     policy,
-    parameters,
+    parameters: { ...policy.parameters, ...parameters },
     lookahead,
     tieSeed: number('tieSeed', 0, Number.MAX_SAFE_INTEGER, true),
     pairs,

@@ -37,6 +37,8 @@ const DEFAULTS: Readonly<Record<string, Integer>> = {
   role: 0,
   linkPerToken: 0,
   linkLatency: 0,
+  exactRemaining: 0,
+  predictedHorizon: 0,
 }
 
 export const RECORD_BYTES = layout.recordBytes

@@ -2,6 +2,7 @@ import { describe, expected, LaxityError, quote } from '../errors.ts'
 import type { CallRecord } from './call.ts'
 import type { Core } from './core.ts'
 import { Lease } from './lease.ts'
+import type { Remaining } from './remaining.ts'
 
 export interface WorkflowOptions {
   /** Left out: generated. An id that is open already gives that workflow. At most 256 characters. */
@@ -11,10 +12,21 @@ export interface WorkflowOptions {
   sloMs?: number | undefined
   /** Name of one of the scheduler's `templates`. */
   template?: string | undefined
-  /** Time that the part not yet revealed will take: a lower estimate, or none (CONTRACT 9). */
-  remainingMs?: number | undefined
+  /** Of the part not yet revealed. */
+  remaining?: Remaining | undefined
+  /**
+   * The standalone time of the whole workflow by a predictor, ms: any, since the scheduler learns how far it is off and counts a
+   * lower quantile (docs/horizon.md).
+   */
+  predictedMs?: number | undefined
   /** Cancels every call of the workflow and ends it. One listener, however many calls. */
   signal?: AbortSignal | undefined
+}
+
+export interface WorkflowChange {
+  sloMs?: number | null | undefined
+  remaining?: Remaining | undefined
+  predictedMs?: number | undefined
 }
 
 export interface CallOptions {
@@ -39,8 +51,8 @@ export interface CallOptions {
   n?: number | undefined
   /** False: the first token cannot be seen. */
   stream?: boolean | undefined
-  /** Lower estimate of the time the workflow needs after this call. */
-  remainingMs?: number | undefined
+  /** Of what the workflow needs after this call. */
+  remaining?: Remaining | undefined
   /** Cancels this call, waiting or leased. The workflow's own signal needs no second listener. */
   signal?: AbortSignal | undefined
 }
@@ -122,8 +134,8 @@ export class Workflow {
     return this.#core.call(this, options)
   }
 
-  /** Another deadline (`sloMs` from now; null = none) or another remaining time. */
-  update(change: { sloMs?: number | null | undefined; remainingMs?: number | undefined }): void {
+  /** Another deadline (`sloMs` from now; null = none), another remaining time, or another prediction of the whole. */
+  update(change: WorkflowChange): void {
     this.#core.workflows.update(this, change)
   }
 

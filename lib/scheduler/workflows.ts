@@ -3,8 +3,14 @@ import { hint } from '../report/near.ts'
 import { abortError, duration, isSignal, text } from './checks.ts'
 import type { Core } from './core.ts'
 import { NEVER } from './events.ts'
+import { readRemaining } from './remaining.ts'
 import { SlotTable } from './slots.ts'
-import { Workflow, type WorkflowOptions } from './workflow.ts'
+import { Workflow, type WorkflowChange, type WorkflowOptions } from './workflow.ts'
+
+/** 0 = none; one below 1 ns is 1 ns. */
+function predictedNs(ms: number | undefined): number {
+  return ms === undefined ? 0 : Math.max(1, Math.round(ms * 1e6))
+}
 
 /** Workflows that are open, or closed with calls that have not ended. */
 export class Workflows {
@@ -24,7 +30,7 @@ export class Workflows {
     core.checkOpen()
     if (typeof options !== 'object' || options === null)
       throw new LaxityError('ERR_LAXITY_FIELD', `Expected an object, got ${describe(options)}`, 'workflow')
-    const { id, tenant = 'default', sloMs, template, remainingMs, signal } = options
+    const { id, tenant = 'default', sloMs, template, predictedMs, signal } = options
     if (id !== undefined) {
       text(id, 'id')
       const known = this.byId.get(id)
@@ -35,7 +41,8 @@ export class Workflows {
     }
     text(tenant, 'tenant')
     if (sloMs !== undefined) duration(sloMs, 'sloMs')
-    if (remainingMs !== undefined) duration(remainingMs, 'remainingMs')
+    const told = readRemaining(options.remaining)
+    if (predictedMs !== undefined) duration(predictedMs, 'predictedMs')
     if (signal !== undefined && !isSignal(signal))
       throw new LaxityError('ERR_LAXITY_FIELD', expected('an AbortSignal', 'signal', signal), 'signal')
     const templateId = template === undefined ? -1 : this.#template(template)
@@ -63,7 +70,8 @@ export class Workflows {
       core.tenants.id(tenant),
       templateId,
       Math.round(deadline),
-      remainingMs === undefined ? -1 : Math.round(remainingMs * 1e6),
+      told,
+      predictedNs(predictedMs),
       core.options.weights.get(tenant) ?? 0,
     )
     core.wrote(workflow)
@@ -85,26 +93,30 @@ export class Workflows {
     throw new LaxityError('ERR_LAXITY_UNKNOWN', message, 'template')
   }
 
-  update(
-    workflow: Workflow,
-    change: { sloMs?: number | null | undefined; remainingMs?: number | undefined },
-  ): void {
+  update(workflow: Workflow, change: WorkflowChange): void {
     const core = this.#core
     if (typeof change !== 'object' || change === null)
       throw new LaxityError(
         'ERR_LAXITY_FIELD',
-        expected('{ sloMs, remainingMs }', 'change', change),
+        expected('{ sloMs, remaining, predictedMs }', 'change', change),
         'change',
       )
-    const { sloMs, remainingMs } = change
+    const { sloMs, remaining, predictedMs } = change
     if (sloMs !== undefined && sloMs !== null) duration(sloMs, 'sloMs')
-    if (remainingMs !== undefined) duration(remainingMs, 'remainingMs')
+    const told = readRemaining(remaining)
+    if (predictedMs !== undefined) duration(predictedMs, 'predictedMs')
     this.checkOpen(workflow)
-    if (sloMs === undefined && remainingMs === undefined) return
+    if (sloMs === undefined && remaining === undefined && predictedMs === undefined) return
     const t = core.begin()
     const deadline = sloMs === undefined ? -1 : sloMs === null ? NEVER : Math.round(t + sloMs * 1e6)
-    const remaining = remainingMs === undefined ? -1 : Math.round(remainingMs * 1e6)
-    core.writer.updateWorkflow(t, workflow.slot, workflow.generation, deadline, remaining)
+    core.writer.updateWorkflow(
+      t,
+      workflow.slot,
+      workflow.generation,
+      deadline,
+      told,
+      predictedNs(predictedMs),
+    )
     core.wrote(workflow)
     if (sloMs === null) workflow.deadlineMs = Number.POSITIVE_INFINITY
     else if (sloMs !== undefined) workflow.deadlineMs = t / 1e6 + sloMs

@@ -16,6 +16,7 @@ import type { TraceTable } from '../traces/table.ts'
 import type { AutoTuneOptions } from '../tuning/auto-options.ts'
 import type { Policy } from './policies.ts'
 import type { PredictionErrorOptions } from './prediction-error.ts'
+import type { ToldFuture } from './read-planning.ts'
 import type { TenantOptions, TenantSplit } from './read-tenants.ts'
 
 export interface Progress {
@@ -159,10 +160,11 @@ export interface RunOptions {
   /** With asynchronous `planning`: how late a plan is, 0 (default) to 10⁹ ms. */
   planLatencyMs?: number | undefined
   /**
-   * What callers declare with every call of the standalone time that follows it (order `ratio`): `exact`, or the sigma
-   * (0 to 10) of a lognormal factor on it. Sets the parameter `hintWeight` to 1 unless it is given. Default: nothing.
+   * What callers tell of the standalone time that follows a call (orders `ratio`, `level-laxity`; docs/horizon.md): `exact`; sigma
+   * (0 to 10) of an estimate of which exp(−2 sigma) counts; or a predictor of every workflow's final horizon and its sigma, also as
+   * text (`predictor:0.3`), which the scheduler calibrates. Errors are lognormal. Default: nothing.
    */
-  remaining?: 'exact' | number | undefined
+  remaining?: ToldFuture | { predictor: number } | undefined
 }
 
 export interface SimulateOptions extends RunOptions {

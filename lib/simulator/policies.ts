@@ -6,6 +6,8 @@ export interface Policy {
   placement: string
   binding: Binding
   migrate: boolean
+  /** Other than their defaults; what is given with the policy goes before. */
+  parameters?: Readonly<Record<string, number>>
 }
 
 /** Named combinations; `laxity` is the best untuned one on unified clusters (docs/quality.md). */
@@ -20,14 +22,17 @@ export const POLICY_PRESETS: Readonly<Record<string, Policy>> = {
   laxity: { order: 'ratio', placement: 'eftxp', binding: 'at-reveal', migrate: true },
 }
 
-/** On prefill-decode clusters: HexAGenT's rule (arXiv 2605.16637) and, so far, the same under the package's own name. */
+/** On prefill-decode clusters: HexAGenT's rule (arXiv 2605.16637). */
 const HEXAGENT: Policy = {
   order: 'ratio',
   placement: 'earliest-finish',
   binding: 'at-credit',
   migrate: false,
 }
-export const PAIR_POLICY_PRESETS: Readonly<Record<string, Policy>> = { hexagent: HEXAGENT, laxity: HEXAGENT }
+export const PAIR_POLICY_PRESETS: Readonly<Record<string, Policy>> = {
+  hexagent: HEXAGENT,
+  laxity: { ...HEXAGENT, parameters: { structuralMinimum: 1 } },
+}
 
 /** What a run does that names no policy. */
 export const DEFAULT_POLICY = { unified: 'hexgen-flow', paired: 'hexagent' } as const
@@ -40,7 +45,7 @@ export function plans({ placement, binding }: { placement: unknown; binding: Bin
 }
 
 /** Orders that use what is declared of the time after a call. */
-const WITH_REMAINING = new Set(['ratio'])
+const WITH_REMAINING = new Set(['ratio', 'level-laxity'])
 
 export function usesRemaining({ order }: Pick<Policy, 'order'>): boolean {
   return WITH_REMAINING.has(order)

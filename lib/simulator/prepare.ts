@@ -253,10 +253,7 @@ function completeRun(
     lookahead: checked.lookahead,
     knowledge,
     template: checked.template,
-    parameters:
-      checked.planning.remaining === undefined
-        ? checked.parameters
-        : { hintWeight: 1, ...checked.parameters },
+    parameters: { ...policy.parameters, ...checked.parameters },
     arrivals,
     rate: rate ?? DEFAULT_RATE,
     seed: checked.seed,

@@ -6,12 +6,15 @@ export const PLANNINGS = ['sync', 'async', 'async-paper'] as const
 const MOST_LATENCY_MS = 1e9
 const MOST_SIGMA = 10
 
+/** `exact`, sigma of an estimate, or sigma of a predictor. */
+export type ToldFuture = 'exact' | number | `predictor:${number}`
+
 /** How plans arrive and what is declared of the time after a call. */
 export interface CheckedPlanning {
   planning: Planning
   latencyMs: number
-  /** Sigma of its error, 0 = exact; undefined = nothing is declared. */
-  remaining: number | undefined
+  /** Undefined = nothing is told. */
+  remaining: ToldFuture | undefined
   timed: boolean
 }
 
@@ -39,19 +42,36 @@ export function addLatencyProblem(reader: OptionReader): void {
   reader.add(message, 'planLatencyMs')
 }
 
-/** `exact` or a sigma; undefined where nothing, or nonsense, is given. */
-export function readRemaining(reader: OptionReader, given: unknown): number | undefined {
+/** In its one form, an estimate of sigma 0 being exact; undefined where nothing, or nonsense, is given. */
+export function readRemaining(reader: OptionReader, given: unknown): ToldFuture | undefined {
   if (given === undefined) return undefined
-  if (given === 'exact') return 0
-  if (typeof given === 'number' && given >= 0 && given <= MOST_SIGMA) return given
-  reader.wrong(`exact or a number from 0 to ${MOST_SIGMA}`, 'remaining', given)
+  if (given === 'exact' || given === 0) return 'exact'
+  if (isSigma(given)) return given
+  const predictor =
+    typeof given === 'string' && PREDICTOR.test(given)
+      ? Number(given.slice('predictor:'.length))
+      : (given as { predictor?: unknown } | null)?.predictor
+  if (isSigma(predictor)) return `predictor:${predictor}`
+  const wanted = `exact, a sigma from 0 to ${MOST_SIGMA}, or predictor:sigma`
+  reader.wrong(wanted, 'remaining', given)
   return undefined
 }
 
-/** As text in its one form. */
-export function remainingText(sigma: number | undefined): string | null {
-  if (sigma === undefined) return null
-  return sigma === 0 ? 'exact' : String(sigma)
+const PREDICTOR = /^predictor:\d+(\.\d+)?$/
+
+function isSigma(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0 && value <= MOST_SIGMA
+}
+
+/** For results. */
+export function remainingText(told: ToldFuture | undefined): string | null {
+  return told === undefined ? null : String(told)
+}
+
+function nativeRemaining(told: ToldFuture, seed: number): NonNullable<NativeRun['remaining']> {
+  if (told === 'exact') return { sigma: 0, seed }
+  if (typeof told === 'number') return { sigma: told, seed }
+  return { sigma: Number(told.slice('predictor:'.length)), seed, predictor: true }
 }
 
 /** What needs a policy that has a use for it. */
@@ -68,7 +88,7 @@ export function checkPlanning(
     )
   if (remaining === undefined) return
   if (!usesRemaining(policy))
-    reader.add('`remaining` is what the order "ratio" uses, and no other', 'remaining')
+    reader.add('`remaining` is what the orders "ratio" and "level-laxity" use, and no other', 'remaining')
   if (compat !== 'none')
     reader.add(
       '`compat` reproduces a simulator in which callers declare nothing: leave out `remaining`',
@@ -84,6 +104,6 @@ export function nativePlanning(
   return {
     ...(latencyMs > 0 && { planLatencyMs: latencyMs }),
     ...(timed && { timePlans: true }),
-    ...(remaining !== undefined && { remaining: { sigma: remaining, seed } }),
+    ...(remaining !== undefined && { remaining: nativeRemaining(remaining, seed) }),
   }
 }

@@ -65,7 +65,9 @@ export function readPolicy(
   // A preset's binding belongs to its own placement.
   const inherited = reader.given('placement') ? undefined : base.binding
   const binding = reader.oneOf('binding', BINDINGS, inherited ?? defaultBinding(placement))
-  const policy = { order, placement, binding, migrate: readMigrate(reader, base, binding, kind, compat) }
+  const { parameters } = base
+  const migrate = readMigrate(reader, base, binding, kind, compat)
+  const policy = { order, placement, binding, migrate, ...(parameters && { parameters }) }
   return { policy, placementFunction: isFunction ? (own as PlacementFunction) : undefined }
 }
 
@@ -92,6 +94,7 @@ interface Base {
   placement?: string
   binding?: Binding | undefined
   migrate?: boolean
+  parameters?: NonNullable<Policy['parameters']>
 }
 
 /** The parts that `policy` names, unchecked. */

@@ -110,11 +110,15 @@ Napi::Object eventLayout(Napi::Env env) {
       .LAXITY_FIELD(OpenWorkflow, stageTemplate)
       .LAXITY_FIELD(OpenWorkflow, weight)
       .LAXITY_FIELD(OpenWorkflow, deadline)
-      .LAXITY_FIELD(OpenWorkflow, remaining);
+      .LAXITY_FIELD(OpenWorkflow, remaining)
+      .LAXITY_FIELD(OpenWorkflow, predictedHorizon)
+      .LAXITY_FIELD(OpenWorkflow, exactRemaining);
   Kind(kinds, "updateWorkflow", EventKind::kUpdateWorkflow)
       .workflow(0)
       .LAXITY_FIELD(UpdateWorkflow, deadline)
-      .LAXITY_FIELD(UpdateWorkflow, remaining);
+      .LAXITY_FIELD(UpdateWorkflow, remaining)
+      .LAXITY_FIELD(UpdateWorkflow, predictedHorizon)
+      .LAXITY_FIELD(UpdateWorkflow, exactRemaining);
   Kind(kinds, "moreParents", EventKind::kMoreParents).LAXITY_FIELD(MoreParents, count);
   Kind(kinds, "reveal", EventKind::kReveal)
       .field<std::uint32_t>("call", offsetof(Reveal, call.slot))
@@ -137,7 +141,8 @@ Napi::Object eventLayout(Napi::Env env) {
       .field<std::uint32_t>("cachedOn1", offsetof(Reveal, cached[1].instance))
       .field<std::uint32_t>("cachedTokens1", offsetof(Reveal, cached[1].tokens))
       .field<std::uint32_t>("cachedLoadUs1", offsetof(Reveal, cached[1].loadUs))
-      .LAXITY_FIELD(Reveal, remaining);
+      .LAXITY_FIELD(Reveal, remaining)
+      .LAXITY_FIELD(Reveal, exactRemaining);
   Kind(kinds, "toolDone", EventKind::kToolDone).attempt(0);
   Kind(kinds, "cancel", EventKind::kCancel).attempt(0);
   Kind(kinds, "closeWorkflow", EventKind::kCloseWorkflow).workflow(0);

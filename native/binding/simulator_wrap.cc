@@ -113,6 +113,7 @@ bool readPlanning(Napi::Object from, RunOptions* out) {
   if (!(out->remaining.sigma >= 0 && out->remaining.sigma <= 10 && seed >= 0 && seed <= 9007199254740991.0))
     return fail(from.Env(), "`remaining` out of range");
   out->remaining.on = true;
+  out->remaining.predictor = remaining.Get("predictor").ToBoolean();
   out->remaining.seed = static_cast<std::uint64_t>(seed);
   return true;
 }

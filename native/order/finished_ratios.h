@@ -27,9 +27,10 @@ class FinishedRatios {
   }
   double alpha() const { return alpha_; }
 
-  /// -(a + alpha* H): the time at which the workflow's ratio reaches alpha*.
-  Nanos key(const Workflow& w) const {
-    const double allowed = alpha_ * static_cast<double>(w.horizon);
+  /// -(a + alpha* (H + F) - F), F `beyond` the call: the time at which its ratio reaches alpha*.
+  Nanos key(const Workflow& w, Nanos beyond = 0) const {
+    const double f = static_cast<double>(beyond);
+    const double allowed = alpha_ * (static_cast<double>(w.horizon) + f) - f;
     const Nanos limit = kMaxTime - w.arrival;
     const Nanos after = allowed < static_cast<double>(limit) ? static_cast<Nanos>(allowed + 0.5) : limit;
     return -(w.arrival + after);

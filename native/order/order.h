@@ -9,7 +9,8 @@
 //   kNeedsBudget   the workflow's deadline, tails and critical path and the call's budget are kept up to date
 //   for it
 //   kNeedsHorizon  H_w(t) is kept for every workflow
-//   kNeedsDelta    the projection Delta (CONTRACT 10) is computed for the view
+//   kNeedsDelta    the projection Delta (CONTRACT 10) is computed for the view; then also
+//                  projected(view) -> ProjectedKey, the same key for planners; it reads no delta
 //   key(view)      Nanos for static orders; for dynamic ones double, or any type with > and == (vtc.h). The
 //                  larger goes first. A type of its own shows its first component to views: leading().
 // Ties are not its business: equal keys go by (arrival, workflow sequence, reveal sequence), which `rank`
@@ -41,6 +42,17 @@ struct OrderView {
   Nanos now;
   Nanos exec;   ///< t_comp on the instance whose queue it is; in a shared queue the mean over the instances
   Nanos delta;  ///< projected finish minus now
+  /// F: a lower estimate of the standalone time that the workflow needs beyond the call or the revealed part;
+  /// 0 without one. Only for orders with kNeedsDelta.
+  Nanos beyond = 0;
+};
+
+/// The key of an order with kNeedsDelta as a planner needs it, linear in the projected finish:
+/// (finish - arrival + shift) * slope. Shifts are at most kMaxTime, negative ones at least -kMaxTime / 2;
+/// slopes are in (0, 1].
+struct ProjectedKey {
+  double slope;
+  Nanos shift;
 };
 
 /// rem: mean time of the longest path from the call on, the call included, with what is expected beyond the

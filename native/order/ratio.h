@@ -1,7 +1,9 @@
 // HexAGenT's projected ratio (papers.md eq. 2; CONTRACT 10).
-// Assumes the horizon H of the revealed part and the projection Delta.
-// Procedure: R = (t - a + Delta + q F) / (H + q F), F the declared remaining time after the call, q its
-// weight (0 by default); times the parameter sacrificeSoft where the workflow is sacrificed. Slopes differ between workflows, so R is evaluated at every pick. Ties: rank.
+// Assumes the horizon H of the revealed part, the projection Delta, and a lower estimate F of what lies
+// beyond: declared with the call or the workflow, or learnt (workflow/horizon_learner.h); 0 is the paper.
+// Procedure: R = (t - a + Delta + F) / (H + F), times the parameter sacrificeSoft where the workflow is
+// sacrificed (scheduler/sacrifice.h). Slopes differ between workflows, so R is evaluated at every pick. Ties:
+// rank.
 #pragma once
 
 #include "order/order.h"
@@ -14,13 +16,20 @@ struct Ratio {
   static constexpr bool kNeedsBudget = false;
   static constexpr bool kNeedsHorizon = true;
   static constexpr bool kNeedsDelta = true;
+
   static double key(const OrderView& v) {
-    const double hint = v.call.remaining > 0
-                            ? v.parameters[Parameter::kHintWeight] * static_cast<double>(v.call.remaining)
-                            : 0;
-    const double horizon = static_cast<double>(v.workflow.horizon > 0 ? v.workflow.horizon : 1) + hint;
-    const double ratio = (static_cast<double>(v.now - v.workflow.arrival + v.delta) + hint) / horizon;
-    return v.workflow.sacrificed ? ratio * v.parameters[Parameter::kSacrificeSoft] : ratio;
+    const auto beyond = static_cast<double>(v.beyond);
+    const double horizon = static_cast<double>(v.workflow.horizon > 0 ? v.workflow.horizon : 1) + beyond;
+    return (static_cast<double>(v.now - v.workflow.arrival + v.delta) + beyond) / horizon * factor(v);
+  }
+  static ProjectedKey projected(const OrderView& v) {
+    const Nanos horizon = (v.workflow.horizon > 0 ? v.workflow.horizon : 1) + v.beyond;
+    return {factor(v) / static_cast<double>(horizon), v.beyond};
+  }
+
+ private:
+  static double factor(const OrderView& v) {
+    return v.workflow.sacrificed ? v.parameters[Parameter::kSacrificeSoft] : 1;
   }
 };
 

@@ -10,6 +10,7 @@
 #include "order/edf_alpha.h"
 #include "order/edf_path.h"
 #include "order/fcfs.h"
+#include "order/level_laxity.h"
 #include "order/llf.h"
 #include "order/llf_call.h"
 #include "order/plas.h"
@@ -25,7 +26,7 @@
 namespace laxity {
 
 using Order = std::variant<Fcfs, WorkflowFcfs, Urgency, Ratio, Edf, EdfPath, Llf, LlfCall, Sjf, Srpt, Stretch,
-                           Vtc, Qlm, EdfAlpha, Plas, Atlas>;
+                           Vtc, Qlm, EdfAlpha, Plas, Atlas, LevelLaxity>;
 
 /// False where no order has this name.
 bool makeOrder(std::string_view name, Order* out);

@@ -99,7 +99,7 @@ Status WaitingCalls::setLink(std::uint32_t prefillClass, std::uint32_t decodeCla
 Status WaitingCalls::setHorizon(std::uint32_t slot, double inverseHorizon, Nanos hint) {
   if (!holds(slot)) return Status::kUnknownCall;
   if (!(inverseHorizon > 0 && inverseHorizon <= 1)) return Status::kBadValue;
-  if (hint < 0 || hint > kMaxTime) return Status::kBadTime;
+  if (hint < -kMaxTime / 2 || hint > kMaxTime) return Status::kBadTime;
   calls_[slot].inverseHorizon = inverseHorizon;
   calls_[slot].hint = hint;
   return Status::kOk;

@@ -27,13 +27,14 @@ struct Holder {
 };
 
 struct WaitingCall {
-  Nanos arrival = 0;          ///< of its workflow
-  std::uint64_t rank = 0;     ///< (workflow sequence, reveal sequence), unique: the tail of every tie
-  double inverseHorizon = 1;  ///< 1 / (H_w(t) + hint), rounded once; H_w >= 1 ns
-  Nanos hint = 0;             ///< q F (policies 2.10), rounded to ns; 0 without a hint
-  std::int64_t key = 0;       ///< of an order that does not depend on the projection: the larger goes first
-  std::int64_t kv = 0;        ///< m = prompt + predicted output, tokens, >= 1
-  std::uint32_t output = 0;   ///< predicted output, tokens, >= 1
+  Nanos arrival = 0;       ///< of its workflow
+  std::uint64_t rank = 0;  ///< (workflow sequence, reveal sequence), unique: the tail of every tie
+  double inverseHorizon =
+      1;                 ///< slope of the score: of `ratio` 1 / (H_w(t) + hint), rounded once; H_w >= 1 ns
+  Nanos hint = 0;        ///< shift of the score: of `ratio` F, 0 without one (order.h, ProjectedKey)
+  std::int64_t key = 0;  ///< of an order that does not depend on the projection: the larger goes first
+  std::int64_t kv = 0;   ///< m = prompt + predicted output, tokens, >= 1
+  std::uint32_t output = 0;  ///< predicted output, tokens, >= 1
   std::uint32_t sequences = 1;
   std::uint32_t moved = 0;       ///< tokens that the links are asked for, at most kMaxMoved
   std::uint32_t lock = kNoSlot;  ///< the only decode instance it may use

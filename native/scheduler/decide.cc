@@ -68,6 +68,25 @@ void Scheduler::horizonMoved(std::uint32_t workflow, Nanos before) {
   if (w.horizon != before && pairs_ != nullptr) rekeyPlan(w);
 }
 
+/// `remaining` -1, `predicted` 0: nothing new.
+void Scheduler::declareHorizon(Workflow& w, Nanos remaining, bool exact, Nanos predicted) {
+  if (predicted > 0) w.predictedHorizon = predicted;
+  if (remaining < 0) return;
+  w.remaining = remaining;
+  w.declaredHorizon = std::min(kMaxTime, w.horizon + remaining);
+  w.exactHorizon = exact;
+}
+
+/// F of OrderView. What is exact stands alone; a lower estimate gives way to a larger one that is learnt. A
+/// call's own word goes before its workflow's.
+Nanos Scheduler::beyond(const Call& c, const Workflow& w) const {
+  if (!needsDelta_) return 0;
+  const bool own = c.remaining >= 0;
+  const Nanos declared = own ? c.remaining : std::max<Nanos>(0, w.declaredHorizon - w.horizon);
+  if (own ? c.exactRemaining : w.exactHorizon) return declared;
+  return std::max(declared, horizonLearner_.lower(w, horizonRules_) - w.horizon);
+}
+
 /// Brings deadline, tails, P and, where asked for, X up to date. Returns what is expected beyond the revealed
 /// part.
 Nanos Scheduler::refreshPaths(Workflow& w) {
@@ -136,7 +155,7 @@ void Scheduler::reissueShared() {
   }
 }
 
-/// Tells an order that counts them of a closed workflow whose calls are all done.
+/// What is learnt from a closed workflow whose calls are all done.
 void Scheduler::workflowFinished(const Workflow& w) {
   if (w.revealed == 0) return;
   Nanos last = 0;
@@ -152,6 +171,7 @@ void Scheduler::workflowFinished(const Workflow& w) {
           return false;
       },
       config_.order);
+  if (tracksHorizon(w)) horizonLearner_.finished(graph_, w);
   const bool again = pairs_ != nullptr && pairs_->ratios.add(w, last);
   for (std::uint32_t other = 0; again && other < graph_.workflowSlots(); ++other) {
     if (graph_.workflow(other).live) rekeyPlan(graph_.workflow(other));
@@ -337,8 +357,13 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
   };
   std::visit(
       [&](const auto& order) {
-        const OrderView mine{c,      s.workflowOf(c), s.config_.parameters,
-                             s.now_, e.exec,          s.needsDelta_ ? s.deltaOn(c, instance, e) : 0};
+        const OrderView mine{c,
+                             s.workflowOf(c),
+                             s.config_.parameters,
+                             s.now_,
+                             e.exec,
+                             s.needsDelta_ ? s.deltaOn(c, instance, e) : 0,
+                             s.beyond(c, s.workflowOf(c))};
         constexpr bool kDynamic = std::decay_t<decltype(order)>::kDynamic;
         const auto keyOf = [&](const OrderView& v) {
           if constexpr (kDynamic)
@@ -427,7 +452,7 @@ OrderView Scheduler::orderView(const Call& c, std::uint32_t instance) const {
   const Workflow& w = graph_.workflow(c.workflow);
   if (instance != kNoSlot) {
     const Nanos delta = needsDelta_ ? deltaOn(c, instance, {c.cost.prefill, c.cost.exec}) : 0;
-    return {c, w, config_.parameters, now_, c.cost.exec, delta};
+    return {c, w, config_.parameters, now_, c.cost.exec, delta, beyond(c, w)};
   }
   Nanos best = 0;
   if (needsDelta_) {
@@ -443,7 +468,7 @@ OrderView Scheduler::orderView(const Call& c, std::uint32_t instance) const {
     }
     if (best == kNever) best = c.mean;
   }
-  return {c, w, config_.parameters, now_, c.mean, best};
+  return {c, w, config_.parameters, now_, c.mean, best, beyond(c, w)};
 }
 
 Nanos Scheduler::staticKey(const Call& c, std::uint32_t instance) const {

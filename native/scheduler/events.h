@@ -56,12 +56,19 @@ struct OpenWorkflow {
   std::uint32_t weight;        ///< of the tenant, in 1/1000; 0 = as it was, at first 1 (fair_shares.h)
   Nanos deadline;              ///< absolute, kNever = none
   Nanos remaining;             ///< declared time of the unrevealed part, -1 = none
+  Nanos predictedHorizon =
+      0;  ///< final horizon by a predictor, to be calibrated (horizon_learner.h); 0 = none
+  std::uint32_t exactRemaining = 0;  ///< 1 = `remaining` is exact, 0 = a lower estimate
+  std::uint32_t reserved = 0;
 };
 
 struct UpdateWorkflow {
   Ref workflow;
-  Nanos deadline;   ///< absolute; kNever = remove it, -1 = leave it
-  Nanos remaining;  ///< -1 = leave it
+  Nanos deadline;                    ///< absolute; kNever = remove it, -1 = leave it
+  Nanos remaining;                   ///< -1 = leave it
+  Nanos predictedHorizon = 0;        ///< 0 = leave it
+  std::uint32_t exactRemaining = 0;  ///< of `remaining`
+  std::uint32_t reserved = 0;
 };
 
 struct CloseWorkflow {
@@ -75,12 +82,13 @@ struct Reveal {
   Ref workflow;
   std::uint16_t stage;
   std::uint16_t model;
-  std::uint16_t sequences;   ///< n parallel samples: n sequences and n outputs
-  std::uint8_t frontier;     ///< 1 = no parents given: the workflow's frontier
-  std::uint8_t toolPending;  ///< 1 = not ready before toolDone
-  std::uint8_t silent;       ///< 1 = its first token cannot be seen (a non-streaming call)
-  std::uint8_t parentCount;  ///< parents in this record
-  std::uint16_t adapter;     ///< 1 .. 64: only on instances that serve it; 0 = the model itself
+  std::uint16_t sequences;      ///< n parallel samples: n sequences and n outputs
+  std::uint8_t frontier;        ///< 1 = no parents given: the workflow's frontier
+  std::uint8_t toolPending;     ///< 1 = not ready before toolDone
+  std::uint8_t silent;          ///< 1 = its first token cannot be seen (a non-streaming call)
+  std::uint8_t parentCount;     ///< parents in this record
+  std::uint8_t adapter;         ///< 1 .. 64: only on instances that serve it; 0 = the model itself
+  std::uint8_t exactRemaining;  ///< 1 = `remaining` is exact, 0 = a lower estimate
   std::uint32_t promptTokens;
   std::uint32_t predictedTokens;  ///< mean output; 0 = the predictor's, where it is on
   std::uint32_t predictedHigh;    ///< high quantile of the output

@@ -325,10 +325,11 @@ void Scheduler::leaseFallback() {
 // --- which waiting calls a plan looks at
 
 /// How urgent, when there are more than a plan looks at: the order's own key, or for an order whose keys move
-/// with time -(a + alpha* H).
+/// with time -(a + alpha* (H + F) - F).
 Nanos Scheduler::planKey(const Call& c) const {
   if (c.demoted) return demotedKey(c);
-  return dynamic_ ? pairs_->ratios.key(workflowOf(c)) : staticKey(c, kNoSlot);
+  const Workflow& w = workflowOf(c);
+  return dynamic_ ? pairs_->ratios.key(w, beyond(c, w)) : staticKey(c, kNoSlot);
 }
 
 void Scheduler::joinPlan(std::uint32_t slot) {
@@ -419,8 +420,9 @@ void Scheduler::chooseSacrifices() {
   sacrificeCandidates_.clear();
   for (const auto& entry : pairs_->waitingCalls()) {
     const Call& c = graph_.call(entry.slot);
-    if (c.remaining >= 0 && !graph_.workflow(c.workflow).sacrificed)
-      sacrificeCandidates_.push_back(entry.slot);
+    const Workflow& w = graph_.workflow(c.workflow);
+    const bool told = c.remaining >= 0 || w.declaredHorizon >= 0 || beyond(c, w) > 0;
+    if (told && !w.sacrificed) sacrificeCandidates_.push_back(entry.slot);
   }
   std::sort(sacrificeCandidates_.begin(), sacrificeCandidates_.end(),
             [&](std::uint32_t a, std::uint32_t b) { return graph_.call(a).rank < graph_.call(b).rank; });
@@ -429,33 +431,37 @@ void Scheduler::chooseSacrifices() {
     const Call& c = graph_.call(slot);
     Workflow& w = graph_.workflow(c.workflow);
     if (w.sacrificed) continue;
-    if (w.declaredSize == 0) {
-      w.declaredSize = std::max<Nanos>(1, w.horizon + c.remaining);
-      pairs_->sacrifice.see(w.declaredSize);
+    if (w.size == 0) {
+      w.size = std::max<Nanos>(1, w.horizon + beyond(c, w));
+      pairs_->sacrifice.see(w.size);
     }
-    if (!pairs_->sacrifice.allows(w.declaredSize, share)) continue;
+    if (!pairs_->sacrifice.allows(w.size, share)) continue;
     if (!(Ratio::key(pairOrderView(c, kNoSlot)) > Sacrifice::kLate)) continue;
     w.sacrificed = true;
     pairs_->sacrifice.take();
   }
 }
 
-/// Tells the planner how the waiting calls compare. True: by the projected ratio; false: by keys.
+/// Tells the planner how the waiting calls compare. True: by keys linear in their projected finish; false: by
+/// keys.
 bool Scheduler::keyWaiting() {
   if (sacrifices_) chooseSacrifices();
   bool demoted = false;
   if (needsDelta_ && ageing_ == 0 && shareSlack_ == 0) {
-    const double weight = config_.parameters[Parameter::kHintWeight];
-    for (const auto& entry : pairs_->waitingCalls()) {
-      const Call& c = graph_.call(entry.slot);
-      const Workflow& w = graph_.workflow(c.workflow);
-      const auto hint =
-          c.remaining > 0 ? static_cast<Nanos>(weight * static_cast<double>(c.remaining) + 0.5) : 0;
-      const Nanos horizon = std::max<Nanos>(1, w.horizon) + hint;
-      const double soft = w.sacrificed ? config_.parameters[Parameter::kSacrificeSoft] : 1;
-      pairs_->setHorizon(entry.slot, soft / static_cast<double>(horizon), hint);
-      demoted |= c.demoted;
-    }
+    std::visit(
+        [&](const auto& order) {
+          if constexpr (std::decay_t<decltype(order)>::kNeedsDelta) {
+            for (const auto& entry : pairs_->waitingCalls()) {
+              const Call& c = graph_.call(entry.slot);
+              const Workflow& w = graph_.workflow(c.workflow);
+              const OrderView view{c, w, config_.parameters, now_, c.mean, 0, beyond(c, w)};
+              const ProjectedKey key = order.projected(view);
+              pairs_->setHorizon(entry.slot, key.slope, key.shift);
+              demoted |= c.demoted;
+            }
+          }
+        },
+        config_.order);
     if (!demoted) return true;
   }
   if (!dynamic_ && ageing_ == 0 && shareSlack_ == 0) {
@@ -504,10 +510,10 @@ OrderView Scheduler::pairOrderView(const Call& c, std::uint32_t instance) const 
   if (leased(c.state)) {
     const PairCall& pair = pairs_->call(slot);
     const Nanos delta = needsDelta_ ? pairs_->decodeFinish(c, pair, now_) - now_ : 0;
-    return {c, w, config_.parameters, now_, pair.cost.exec, delta};
+    return {c, w, config_.parameters, now_, pair.cost.exec, delta, beyond(c, w)};
   }
   const Nanos exec = instance == kNoSlot ? c.mean : estimates(slot)[cluster_.at(instance).hardwareClass].exec;
-  return {c, w, config_.parameters, now_, exec, needsDelta_ ? pairDelta(c, slot, instance) : 0};
+  return {c, w, config_.parameters, now_, exec, needsDelta_ ? pairDelta(c, slot, instance) : 0, beyond(c, w)};
 }
 
 /// Delta of CONTRACT 10: the best pair, with p given or not; the call's own mean where there is none now.

@@ -113,6 +113,9 @@ Status Scheduler::setParameter(Nanos t, const SetParameter& e) {
 void Scheduler::cacheParameters() {
   ageing_ = fromMs(config_.parameters[Parameter::kAgeingMs]);
   budgetMargin_ = config_.parameters[Parameter::kBudgetMargin];
+  horizonRules_ = {config_.parameters[Parameter::kStructuralMinimum] > 0,
+                   config_.parameters[Parameter::kPredictHorizons] > 0,
+                   config_.parameters[Parameter::kHorizonQuantile]};
   const double slack = config_.parameters[Parameter::kTenantSlack];
   shareSlack_ = slack > 0 ? std::max<std::int64_t>(1, FairShares::slack(slack)) : 0;
   sacrifices_ =
@@ -146,6 +149,7 @@ Status Scheduler::openWorkflow(Nanos t, const OpenWorkflow& e) {
   if (e.stageTemplate >= static_cast<std::int32_t>(templates_.size())) return Status::kBadValue;
   if (e.deadline != kNever && !validDuration(e.deadline)) return Status::kBadTime;
   if (e.remaining != -1 && !validDuration(e.remaining)) return Status::kBadTime;
+  if (!validDuration(e.predictedHorizon)) return Status::kBadTime;
   if (const Status time = timeStatus(t); !ok(time)) return time;
   const Status opened = graph_.open(e.workflow, e.tenant, t);
   if (!ok(opened)) return opened;
@@ -157,7 +161,7 @@ Status Scheduler::openWorkflow(Nanos t, const OpenWorkflow& e) {
   w.stageTemplate = e.stageTemplate < 0 ? -1 : e.stageTemplate;
   w.hasDeadline = e.deadline != kNever;
   w.deadline = w.hasDeadline ? e.deadline : t;
-  w.remaining = e.remaining;
+  declareHorizon(w, e.remaining, e.exactRemaining != 0, e.predictedHorizon);
   weighTenant(e.tenant, e.weight);
   return Status::kOk;
 }
@@ -167,6 +171,7 @@ Status Scheduler::updateWorkflow(Nanos t, const UpdateWorkflow& e) {
   if (!ok(found)) return found;
   if (e.deadline != kNever && e.deadline != -1 && !validDuration(e.deadline)) return Status::kBadTime;
   if (e.remaining != -1 && !validDuration(e.remaining)) return Status::kBadTime;
+  if (!validDuration(e.predictedHorizon)) return Status::kBadTime;
   Workflow& w = graph_.workflow(e.workflow.slot);
   // The horizon that stands in for a missing deadline is only kept from the start.
   if (e.deadline == kNever && w.hasDeadline && !needsHorizon_ && w.revealed > 0) return Status::kBadState;
@@ -179,7 +184,8 @@ Status Scheduler::updateWorkflow(Nanos t, const UpdateWorkflow& e) {
     w.hasDeadline = true;
     w.deadline = e.deadline;
   }
-  if (e.remaining != -1) w.remaining = e.remaining;
+  declareHorizon(w, e.remaining, e.exactRemaining != 0, e.predictedHorizon);
+  if (pairs_ != nullptr) rekeyPlan(w);
   if (rules_.any) liveDeadline(e.workflow.slot);
   markDirty(e.workflow.slot);
   return Status::kOk;
@@ -258,6 +264,8 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
   c.cached[1] = e.cached[1];
   c.hasCached = e.cached[0].instance != kNoSlot || e.cached[1].instance != kNoSlot;
   c.remaining = e.remaining;
+  c.exactRemaining = e.exactRemaining != 0;
+  if (w.revealed == 1) w.kind = horizonLearner_.kind(w.stageTemplate, c.stage, c.promptTokens);
   if (rules_.any) liveRevealed(slot);
   if (pairs_ != nullptr) pairs_->grow(graph_.callSlots(), stride_);
   const bool feasible = estimateCall(slot);
@@ -644,7 +652,8 @@ void Scheduler::end(std::uint32_t slot, CallState state) {
 void Scheduler::settle(std::uint32_t workflow) {
   Workflow& w = graph_.workflow(workflow);
   if (!w.live || w.open || w.unfinished > 0) return;
-  if (countsWorkflows_) workflowFinished(w);
+  if (countsWorkflows_ || horizonRules_.structural || horizonRules_.predictor || w.predictedHorizon > 0)
+    workflowFinished(w);
   horizons_.close(w);
   if (graph_.freeIfOver(workflow) && freed_ != nullptr) freed_->push_back(workflow);
 }

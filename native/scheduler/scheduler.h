@@ -29,6 +29,7 @@
 #include "scheduler/pairs.h"
 #include "workflow/graph.h"
 #include "workflow/horizon.h"
+#include "workflow/horizon_learner.h"
 #include "workflow/parameters.h"
 #include "workflow/template.h"
 
@@ -449,6 +450,8 @@ class Scheduler {
     return needsHorizon_ || !w.hasDeadline || rules_.keepHorizons;
   }
   void horizonMoved(std::uint32_t workflow, Nanos before);
+  void declareHorizon(Workflow& w, Nanos remaining, bool exact, Nanos predicted);
+  Nanos beyond(const Call& c, const Workflow& w) const;
 
   // decide
   PlacementView placementView(const Call& c, std::uint32_t slot) const;
@@ -495,6 +498,7 @@ class Scheduler {
   bool countsWorkflows_;
   Nanos ageing_ = 0;  ///< 0 = off
   double budgetMargin_ = 0;
+  HorizonRules horizonRules_;
   bool tracksUtilisation_;
   bool tracksBacklog_;
   bool migrates_;
@@ -507,6 +511,7 @@ class Scheduler {
   std::vector<Ref> rerouted_;  ///< calls that got another d, to be told to the driver
   Graph graph_;
   Horizons horizons_;
+  HorizonLearner horizonLearner_;
   std::vector<StageTemplate> templates_;
   std::uint64_t pricedRevision_ = ~std::uint64_t{0};
   Nanos now_ = 0;

@@ -110,7 +110,11 @@ Status Driver::start() {
   if (options_.remaining.on) {
     const Cluster& truth = trueCluster_ != nullptr ? *trueCluster_ : scheduler_.cluster();
     const PairTerms terms{engineOptions(options_).firstToken, 1, options_.pairs.overlap};
-    remaining_ = std::make_unique<RemainingHint>(trace_, TrueCosts(trace_, truth, terms), options_.remaining);
+    if (options_.remaining.predictor)
+      predicted_ = std::make_unique<PredictedHorizon>(trace_, truth, terms, options_.remaining);
+    else
+      remaining_ =
+          std::make_unique<RemainingHint>(trace_, TrueCosts(trace_, truth, terms), options_.remaining);
   }
   if (caching_) cache_.reset(trace_.columns().workflows, cluster_.prefixCaches);
   if (wrong_) {
@@ -363,7 +367,9 @@ void Driver::arrivalEvents(Nanos t) {
     if (outputs_.arrivalMs != nullptr) outputs_.arrivalMs[w.workflow] = toMs(t);
     const std::uint16_t tenant = c.tenant == nullptr ? 0 : c.tenant[w.workflow];
     const auto stages = static_cast<std::int16_t>(cluster_.templates.empty() ? -1 : options_.stageTemplate);
-    event(scheduler_.openWorkflow(t, {w.ref, tenant, stages, 0, slo_.told(w.workflow, t), -1}));
+    OpenWorkflow open{w.ref, tenant, stages, 0, slo_.told(w.workflow, t), -1};
+    if (predicted_ != nullptr) open.predictedHorizon = predicted_->of(w.workflow);
+    event(scheduler_.openWorkflow(t, open));
   }
   for (const std::uint32_t index : opened_) {
     if (early()) revealAll(index, t);
@@ -403,7 +409,10 @@ void Driver::revealCall(std::uint32_t index, std::uint32_t row, Nanos t, bool ea
   r.predictedHigh = r.predictedTokens;
   if (wrong_) mistakeLengths(truth_.workflow(index).workflow, row);
   if (caching_) hintCached(truth_.workflow(index).workflow, row);
-  if (remaining_ != nullptr) r.remaining = remaining_->of(row);
+  if (remaining_ != nullptr) {
+    r.remaining = remaining_->of(row);
+    r.exactRemaining = options_.remaining.sigma == 0 ? 1 : 0;
+  }
   event(scheduler_.reveal(t, r, parents_));
 }
 

@@ -199,6 +199,7 @@ class Driver {
   PrefixCache cache_;
   bool caching_ = false;  ///< some instance has a prefix cache
   std::unique_ptr<RemainingHint> remaining_;
+  std::unique_ptr<PredictedHorizon> predicted_;
   bool wrong_;  ///< predicted lengths have an error
   LengthErrors lengthErrors_;
   std::vector<std::int64_t> mostKv_;  ///< with wrong_, by model: the most one call may need on some instance

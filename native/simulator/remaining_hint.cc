@@ -6,6 +6,14 @@
 #include "base/random.h"
 
 namespace laxity {
+namespace {
+
+Nanos scaled(Nanos time, double logarithm) {
+  return static_cast<Nanos>(
+      std::min(static_cast<double>(kMaxTime), static_cast<double>(time) * detExp(logarithm)));
+}
+
+}  // namespace
 
 RemainingHint::RemainingHint(const Trace& trace, TrueCosts costs, const RemainingOptions& options) {
   const TraceColumns& c = trace.columns();
@@ -23,10 +31,13 @@ RemainingHint::RemainingHint(const Trace& trace, TrueCosts costs, const Remainin
   if (options.sigma == 0) return;
   for (std::uint32_t row = 0; row < c.calls; ++row) {
     Random random(options.seed, row);
-    const double factor = detExp(options.sigma * random.normal());
-    after_[row] = static_cast<Nanos>(
-        std::min(static_cast<double>(kMaxTime), static_cast<double>(after_[row]) * factor));
+    after_[row] = scaled(after_[row], options.sigma * (random.normal() - 2));
   }
+}
+
+Nanos PredictedHorizon::of(std::uint32_t workflow) {
+  Random random(options_.seed, workflow);
+  return std::max<Nanos>(1, scaled(horizon_.of(workflow), options_.sigma * random.normal()));
 }
 
 }  // namespace laxity

@@ -1,20 +1,25 @@
-// The hint `remaining` that a caller would give with each call (CONTRACT 10, policies 2.10): the standalone
-// time of the longest path after the call, tool gaps included, every call on its best class.
+// What a caller would tell of the future (CONTRACT 10, bounds.md 4): with each call the standalone time of
+// the longest path after it, tool gaps included, every call on its best class; or with each workflow a
+// predictor's word for its final horizon.
 //
-// Exact with sigma 0; else times exp(sigma z), z standard normal, drawn once for each call and the same
-// whatever the policy.
+// The time after a call is exact with sigma 0; else it is declared as an estimate of that sigma: the truth
+// times exp(sigma z), z standard normal, counts as exp(-2 sigma) times that. A predicted horizon is the truth
+// times exp(sigma z) and counts as it is: calibration is the scheduler's. Drawn once for each call or
+// workflow, the same whatever the policy.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "simulator/final_horizon.h"
 #include "simulator/true_costs.h"
 
 namespace laxity {
 
 struct RemainingOptions {
   bool on = false;
-  double sigma = 0;  ///< 0 .. 10
+  bool predictor = false;  ///< of final horizons, by workflow; else of the time after each call
+  double sigma = 0;        ///< 0 .. 10
   std::uint64_t seed = 1;
 };
 
@@ -28,6 +33,20 @@ class RemainingHint {
 
  private:
   std::vector<Nanos> after_;
+};
+
+class PredictedHorizon {
+ public:
+  PredictedHorizon(const Trace& trace, const Cluster& cluster, const PairTerms& terms,
+                   const RemainingOptions& options)
+      : horizon_(trace, cluster, terms), options_(options) {}
+
+  /// ns, at least 1.
+  Nanos of(std::uint32_t workflow);
+
+ private:
+  FinalHorizon horizon_;
+  RemainingOptions options_;
 };
 
 }  // namespace laxity

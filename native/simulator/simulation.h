@@ -106,7 +106,7 @@ struct RunOptions {
   bool timePlans = false;  ///< measure planning (RunResult::planP50Us)
   bool laws = false;       ///< check the conservation laws at every instant
   PredictionError error;
-  RemainingOptions remaining;       ///< declared with every call; its weight is the parameter hintWeight
+  RemainingOptions remaining;       ///< what callers declare of the time after a call, or predict
   std::vector<ScriptStep> script;   ///< by ascending t; unified clusters without prefix caches
   RunObserver* observer = nullptr;  ///< borrowed
 };

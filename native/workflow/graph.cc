@@ -66,6 +66,7 @@ Status Graph::reveal(Ref c, Ref w, std::span<const Ref> parents, bool frontier, 
     for (const Ref& p : parents) link(p.slot, c.slot);
   }
 
+  owner.depth = std::max(owner.depth, call.depth);
   call.previous = owner.lastUnfinished;
   if (owner.lastUnfinished != kNoSlot)
     calls_[owner.lastUnfinished].next = c.slot;

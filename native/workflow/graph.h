@@ -59,8 +59,9 @@ struct Call {
   std::uint16_t stage = 0;
   std::uint16_t model = 0;
   std::uint16_t sequences = 1;
-  std::uint8_t adapter = 0;  ///< 0 = the model itself
-  bool demoted = false;      ///< hopeless: behind every call that is not (scheduler/admission.cc)
+  std::uint8_t adapter = 0;     ///< 0 = the model itself
+  bool demoted = false;         ///< hopeless: behind every call that is not (scheduler/admission.cc)
+  bool exactRemaining = false;  ///< `remaining` is exact, else a lower estimate
   std::uint32_t workflow = kNoSlot;
   std::uint64_t rank = 0;  ///< (workflow sequence, reveal sequence): the tail of every tie (CONTRACT 7)
   std::uint32_t promptTokens = 0;     ///< to prefill; grows by what was generated before an eviction
@@ -100,6 +101,13 @@ struct Call {
   std::uint32_t nextLease = kNoSlot;
 };
 
+/// What the first call of a workflow shows: finished ones of one kind stand for those under way
+/// (horizon_learner.h).
+struct WorkflowKind {
+  std::uint16_t index = 0xffff;   ///< of (template, stage of the first call); 0xffff = none
+  std::uint8_t promptOctave = 0;  ///< of the first call's prompt
+};
+
 struct Workflow {
   std::uint32_t generation = 0;
   bool open = false;   ///< may still reveal calls
@@ -115,10 +123,15 @@ struct Workflow {
   std::uint64_t sequence = 0;
   std::uint32_t revealed = 0;
   std::uint32_t unfinished = 0;
+  std::uint32_t depth = 0;  ///< largest of its calls
+  WorkflowKind kind;
   Nanos arrival = 0;
   Nanos deadline = 0;                      ///< given, or arrival + k * H
   Nanos remaining = -1;                    ///< declared remaining time of the unrevealed part, -1 = none
-  Nanos declaredSize = 0;                  ///< H + declared remaining time, when it was first looked at
+  Nanos declaredHorizon = -1;              ///< H when that was declared, plus it; -1 = none
+  bool exactHorizon = false;               ///< it is exact, else a lower estimate
+  Nanos predictedHorizon = 0;              ///< the final horizon by a predictor from outside, 0 = none
+  Nanos size = 0;                          ///< H + F when it was first looked at (scheduler/sacrifice.h)
   Nanos criticalPath = 0;                  ///< P
   Nanos finishedHead = 0;                  ///< largest head among finished calls
   Nanos wholePath = 0;                     ///< X (order/stretch.h)

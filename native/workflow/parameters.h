@@ -24,7 +24,7 @@ enum class Parameter : std::uint16_t {
   kKvWeight,           ///< eftxp: weight of a KV excess (policies 4.11)
   kUtilisationMs,      ///< eftxp: horizon of the utilisation average (policies 4.9)
   kHorizonFactor,      ///< k of D = arrival + k * H where no deadline is given (CONTRACT 9)
-  kHintWeight,         ///< q of the remaining hint in ratio (CONTRACT 10)
+  kHorizonQuantile,    ///< q of learnt lower estimates of the final horizon (horizon_learner.h)
   kSlowFactor,         ///< workload-balanced-reference: factor on the queue of slow classes (papers.md 1.3)
   kOvercommit,         ///< share of an instance's KV that may be reserved (CONTRACT 5)
   kAgeingMs,           ///< calls that waited longer go first (order/ageing.h); 0 = off
@@ -59,6 +59,9 @@ enum class Parameter : std::uint16_t {
   kStarvationRatio,    ///< plas, atlas: a call whose wait / service reaches it goes to the first level
   kKvParkMs,           ///< longest wait of KV on p for room on d, from the first token; 0 = no bound
   kTenantSlack,        ///< fair shares: weighted tokens that a tenant may be ahead of another; 0 = off
+  kStructuralMinimum,  ///< 1 = ratio: final horizons are at least what those of the kind were
+                       ///< (horizon_learner.h)
+  kPredictHorizons,    ///< 1 = ratio: and what its own predictor, calibrated, says (horizon_learner.h)
   kKvPrice,            ///< kv-price: the price of KV per unit of its scarcity (scheduler/kv_pressure.h); 0 = none
   kKvPriceMs,          ///< kv-price: memory of that scarcity
   kSacrifice,          ///< ratio, in plans: share of workflows that may be put behind the others (scheduler/sacrifice.h)
@@ -74,7 +77,7 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"kvWeight", 3, 0, 1e6},
     {"utilisationMs", 60'000, 1e-3, 1e12},
     {"horizonFactor", 2, 0, 1e6},
-    {"hintWeight", 0, 0, 1},
+    {"horizonQuantile", 0.02, 0, 0.5},
     {"slowFactor", 0.5, 0, 1e6},
     {"overcommit", 1, 0.01, 100},
     {"ageingMs", 0, 0, 1e12},
@@ -108,10 +111,12 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"starvationRatio", 10, 0, 1e12},
     {"kvParkMs", 0, 0, 1e12},
     {"tenantSlack", 0, 0, 1e12},
+    {"structuralMinimum", 0, 0, 1},
+    {"predictHorizons", 0, 0, 1},
     {"kvPrice", 10, 0, 1e6},
     {"kvPriceMs", 10'000, 1e-3, 1e12},
     {"sacrifice", 0, 0, 0.1},
-    {"sacrificeSoft", 0.001, 0, 1},
+    {"sacrificeSoft", 0.001, 1e-9, 1},
 }};
 
 class PolicyParameters {

@@ -71,7 +71,7 @@ describe('contract 3: permute the future', () => {
     const base = { order: 'ratio', placement: 'earliest-finish', binding: 'at-credit' } as const
     for (const told of [
       { knowledge: 'oracle' },
-      { knowledge: 'online', remaining: { sigma: 0, seed: 1 }, parameters: { hintWeight: 1 } },
+      { knowledge: 'online', remaining: { sigma: 0, seed: 1 } },
     ] as const) {
       let seen = false
       for (let seed = 1; seed <= 150 && !seen; seed += 1) {

@@ -22,6 +22,21 @@ const ODD: unknown[] = [
   10n,
 ]
 
+/** Every form of `remaining` that has this in it, but those that are right. */
+function remainingForms(odd: unknown): object[] {
+  const isTime = typeof odd === 'number' && odd >= 0 && odd <= 1e12
+  const isSigma = typeof odd === 'number' && odd > 0 && odd <= 10
+  return [
+    ...(isTime ? [] : [{ exactMs: odd }, { quantileMs: odd, q: 0.02 }, { estimateMs: odd, sigma: 1 }]),
+    ...(isSigma ? [] : [{ estimateMs: 1, sigma: odd }]),
+    { quantileMs: 1, q: odd },
+    { quantileMs: odd },
+    { estimateMs: odd },
+    { meanMs: odd },
+    { exactMs: 1, sigma: odd },
+  ]
+}
+
 /** Everything that can be called, with everything it may not be called with: a coded error, and the state as it was. */
 describe('misuse', () => {
   it('of the constructor: every problem at once, each with its place', async () => {
@@ -135,7 +150,11 @@ describe('misuse', () => {
         await call('parents', [odd])
         if (odd !== 0 && !(typeof odd === 'object' && odd !== null)) await call('cachedTokens', odd)
         await call('signal', odd)
-        if (!(typeof odd === 'number' && odd >= 0 && odd <= 1e12)) await call('remainingMs', odd)
+        for (const form of [odd, ...remainingForms(odd)]) {
+          await call('remaining', form)
+          await rejects(`workflow ${name}`, () => scheduler.workflow({ remaining: form as never }))
+          await rejects(`update ${name}`, () => workflow.update({ remaining: form as never }))
+        }
       }
       if (!(typeof odd === 'object' && odd !== null && !Array.isArray(odd))) {
         await rejects(`call ${name}`, () => workflow.call(odd as never))
@@ -145,7 +164,8 @@ describe('misuse', () => {
       if (!(typeof odd === 'number' && odd >= 0 && odd <= 1e12)) {
         await rejects(`sloMs ${name}`, () => scheduler.workflow({ sloMs: odd as never }))
         if (odd !== null) await rejects(`update ${name}`, () => workflow.update({ sloMs: odd as never }))
-        await rejects(`remainingMs ${name}`, () => workflow.update({ remainingMs: odd as never }))
+        await rejects(`predictedMs ${name}`, () => workflow.update({ predictedMs: odd as never }))
+        await rejects(`predictedMs ${name}`, () => scheduler.workflow({ predictedMs: odd as never }))
         await rejects(`drainMs ${name}`, () => scheduler.close({ drainMs: (odd ?? -1) as never }))
       }
       await rejects(`template ${name}`, () => scheduler.workflow({ template: odd as never }))

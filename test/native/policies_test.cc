@@ -521,7 +521,7 @@ struct Naive {
       // U(t) = t_comp - (t_SLO - (t - r))
       return static_cast<long double>(execThere - (budget(index) - (now - c.readyAt)));
     }
-    REQUIRE(order == "ratio");
+    REQUIRE((order == "ratio" || order == "level-laxity"));
     Nanos projected = kNever;
     if (m >= 0) {
       projected = delta(c, static_cast<std::uint32_t>(m), prefillThere);
@@ -531,8 +531,15 @@ struct Naive {
       }
       if (projected == kNever) projected = mean(c);
     }
-    const double hint =
-        c.declared > 0 ? parameters[Parameter::kHintWeight] * static_cast<double>(c.declared) : 0.0;
+    // Declared with the call, else what is left of the workflow's, which was declared before its first call.
+    const Nanos revealed = horizon(c.workflow);
+    const Nanos left = w.remaining > revealed ? w.remaining - revealed : 0;
+    const double hint = static_cast<double>(c.declared >= 0 ? c.declared : left);
+    if (order == "level-laxity") {
+      // alpha = 1.2: no workflow of these walks is closed
+      const double allowed = 1.2 * (static_cast<double>(revealed) + hint);
+      return static_cast<double>(now - w.arrival + projected + static_cast<Nanos>(hint - allowed));
+    }
     const double whole = static_cast<double>(std::max<Nanos>(1, horizon(c.workflow))) + hint;
     return (static_cast<double>(now - w.arrival + projected) + hint) / whole;
   }
@@ -1130,7 +1137,6 @@ std::string walk(const Walk& how, std::uint64_t seed, Tally* tally) {
   };
   const double alphas[] = {0, 0.3, 0.5, 0.9, 1};
   set(Parameter::kAlpha, alphas[random.below(5)]);
-  set(Parameter::kHintWeight, random.below(2) * 0.5);
   if (random.below(3) == 0) set(Parameter::kBeta, 0.01);
   if (random.below(3) == 0) set(Parameter::kUtilisationMs, 50);
   if (random.below(4) == 0) set(Parameter::kOvercommit, 0.75 + random.below(2) * 0.75);

@@ -33,6 +33,8 @@ export function pairScenario(
 }
 
 /** Every order × pair placement × binding × knowledge × way that pools work together, spread over seeds. */
+const LEARNT = { structuralMinimum: 1, predictHorizons: 1, horizonQuantile: 0.1 }
+
 export function pairRun(seed: number, overrides: Partial<NativeRun> = {}): NativeRun {
   const next = random(seed * 6151 + 5)
   const pick = <T>(values: readonly T[]): T => values[Math.floor(next() * values.length)]!
@@ -49,7 +51,7 @@ export function pairRun(seed: number, overrides: Partial<NativeRun> = {}): Nativ
     feedback,
     lookahead: feedback === 'lease' ? Math.floor(next() * 3) : 0,
     knowledge: pick(['online', 'template', 'declared', 'oracle'] as const),
-    parameters: { ...(next() < 0.2 && { ageingMs: 500 }), ...(remaining && { hintWeight: 0.7 }) },
+    parameters: { ...(next() < 0.2 && { ageingMs: 500 }), ...(seed % 2 === 0 && LEARNT) },
     pairs: {
       reserve: pick(['early', 'late'] as const),
       staging: pick(['none', 'none', 'unlimited'] as const),

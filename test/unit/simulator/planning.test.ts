@@ -51,30 +51,68 @@ describe('planning and declared times of a simulation', () => {
     assert.equal(without.pairs!.planning, undefined)
   })
 
-  it('declares what comes after each call: exactly, or off by a factor that the seed draws', async () => {
+  it('declares what comes after each call: exactly, or as an estimate that the seed draws', async () => {
     const declared = async (options: Partial<SimulateOptions>) => {
       const result = await run(options)
       const reveals = objects(result.log!).filter(({ kind }) => kind === 'reveal')
-      return { times: reveals.map(({ remaining }) => remaining), result }
+      const exact = reveals.map(({ exactRemaining }) => exactRemaining)
+      return { times: reveals.map(({ remaining }) => remaining), exact, result }
     }
     assert.deepEqual((await declared({})).times, [-1, -1])
     // The second call: prefill 200, transfer 20, two more tokens 200 ms.
     const exact = await declared({ remaining: 'exact' })
     assert.deepEqual(exact.times, [420e6, 0])
     assert.equal(exact.result.remaining, 'exact')
-    assert.equal(exact.result.logHeader!.run.parameters.hintWeight, 1)
-    const own = await declared({ remaining: 0, parameters: { hintWeight: 0.5 } })
-    assert.deepEqual(own.times, exact.times)
-    assert.equal(own.result.logHeader!.run.parameters.hintWeight, 0.5)
+    assert.deepEqual(exact.exact, [1, 1])
+    const zero = await declared({ remaining: 0 })
+    assert.deepEqual([zero.times, zero.result.remaining], [exact.times, 'exact'])
     const [wrong, again, other] = [
       await declared({ remaining: 0.5, seed: 1 }),
       await declared({ remaining: 0.5, seed: 1 }),
       await declared({ remaining: 0.5, seed: 2 }),
     ]
     assert.equal(wrong!.result.remaining, '0.5')
+    assert.deepEqual(wrong!.exact, [0, 0])
     assert.deepEqual(wrong!.times, again!.times)
     assert.notEqual(wrong!.times[0], 420e6)
     assert.notEqual(wrong!.times[0], other!.times[0])
+  })
+
+  it('counts exp(−2 sigma) of an estimate: its logarithm is 2 sigma below that of the truth on average', async () => {
+    const logs: number[] = []
+    for (let seed = 1; seed <= 200; seed += 1) {
+      const result = await run({ remaining: 0.4, seed })
+      const [first] = objects(result.log!).filter(({ kind }) => kind === 'reveal')
+      logs.push(Math.log(Number(first!.remaining) / 420e6))
+    }
+    const mean = logs.reduce((sum, x) => sum + x, 0) / logs.length
+    const sd = Math.sqrt(logs.reduce((sum, x) => sum + (x - mean) ** 2, 0) / logs.length)
+    assert(Math.abs(mean + 0.8) < (4 * 0.4) / Math.sqrt(200), String(mean))
+    assert(Math.abs(sd - 0.4) < 0.08, String(sd))
+  })
+
+  it('predicts the final horizon of every workflow, off by a factor that the seed draws', async () => {
+    const predicted = async (options: Partial<SimulateOptions>) => {
+      const result = await run(options)
+      const opens = objects(result.log!).filter(({ kind }) => kind === 'openWorkflow')
+      return { times: opens.map(({ predictedHorizon }) => predictedHorizon), result }
+    }
+    assert.deepEqual((await predicted({})).times, (await predicted({ remaining: 'exact' })).times)
+    const exact = await predicted({ remaining: 'predictor:0' })
+    assert.deepEqual(
+      exact.times,
+      Array.from(exact.result.baseMs, (ms) => ms * 1e6),
+    )
+    assert.equal(exact.result.remaining, 'predictor:0')
+    const wrong = await predicted({ remaining: { predictor: 0.3 } })
+    assert.equal(wrong.result.remaining, 'predictor:0.3')
+    assert.notDeepEqual(wrong.times, exact.times)
+    assert.deepEqual(wrong.times, (await predicted({ remaining: 'predictor:0.3' })).times)
+    const reveals = objects(wrong.result.log!).filter(({ kind }) => kind === 'reveal')
+    assert.deepEqual(
+      reveals.map(({ remaining }) => remaining),
+      [-1, -1],
+    )
   })
 
   it('tells deadlines only where they can be known, if nothing else is said', async () => {
@@ -103,7 +141,17 @@ describe('planning and declared times of a simulation', () => {
       'remaining',
     ])
     assert.deepEqual(await places({ planning: 'async', binding: 'at-reveal' }), ['planning'])
-    for (const remaining of [-1, 11, 'exactly', Number.NaN, null])
+    for (const remaining of [
+      -1,
+      11,
+      'exactly',
+      Number.NaN,
+      null,
+      'predictor',
+      'predictor:11',
+      { predictor: -1 },
+      {},
+    ])
       assert.deepEqual(await places({ remaining: remaining as never }), ['remaining'])
     const unified = await problemsOf(() =>
       simulate({ trace, cluster: 'hexgen-homo', planning: 'async', rate: 1 }),
