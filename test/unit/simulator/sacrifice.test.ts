@@ -9,7 +9,7 @@ import { generateWorkload } from '../../../lib/traces/workload.ts'
 const cluster = 'hexagent-hetero-1'
 const trace = await generateWorkload('bfcl', { workflows: 300, seed: 5, context: 'full' })
 const run = (options: Partial<SimulateOptions> = {}) =>
-  simulate({ trace, cluster, rate: 60, seed: 5, policy: 'hexagent', workers: 0, laws: true, ...options })
+  simulate({ trace, cluster, rate: 5, seed: 5, policy: 'hexagent', workers: 0, laws: true, ...options })
 
 describe('sacrifice', () => {
   it('is off by default, and does nothing where nothing is declared or the order is another', async () => {
