@@ -49,9 +49,11 @@ export class Cells {
       return {
         req: [metrics.sloScale95, metrics.sloScale99, largest(latencyMs, baseMs)],
         evictions: counts.evictions + counts.hiddenEvictions,
-        prefill: pairs.prefillUtilisation,
-        decode: pairs.decodeUtilisation,
-        kv: pairs.decodeKvPeak,
+        ...(pairs && {
+          prefill: pairs.prefillUtilisation,
+          decode: pairs.decodeUtilisation,
+          kv: pairs.decodeKvPeak,
+        }),
       }
     })
   }
@@ -90,7 +92,7 @@ export class Cells {
       const { latencyMs } = await simulate({
         trace: allAtOnce(await this.#table(workload, SATURATION_WORKFLOWS, 0)),
         cluster,
-        policy: SATURATION_POLICY.paired,
+        policy: SATURATION_POLICY[cluster.instances[0].role === 'unified' ? 'unified' : 'paired'],
         ...COMMON,
         arrivals: 'trace',
         sloBase: 'exclusive',

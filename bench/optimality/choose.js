@@ -5,35 +5,45 @@ import { CHOOSING } from './choosing.js'
 import { CHOOSING_SEEDS } from './protocol.js'
 import { pairedChange } from './statistics.js'
 import { changeText, table } from './text.js'
-import { VARIANTS } from './variants.js'
+import { UNIFIED, VARIANTS } from './variants.js'
 
 const METRICS = ['Req95', 'Req99', 'largest']
 
 /** `only`: names of variants; else all. */
-export async function choose({ file, record, only, say }) {
-  const cells = new Cells({ files: [file], seeds: CHOOSING_SEEDS, say })
-  const known = existsSync(record) ? JSON.parse(readFileSync(record, 'utf8')) : {}
-  const [first, ...others] = VARIANTS
-  const rows = []
-  for (const variant of others) {
-    if (only !== undefined && !only.includes(variant.name)) continue
-    const changes = {}
-    for (const { name, config } of CHOOSING.clusters) {
-      const pairs = []
-      for (const cell of cellsOf(config, CHOOSING)) {
-        const [base, own] = [await cells.run(cell, first.options), await cells.run(cell, variant.options)]
-        pairs.push({ ...cell, base, own })
+export async function choose({ files, record, only, say }) {
+  const cells = new Cells({ files, seeds: CHOOSING_SEEDS, say })
+  const tables = []
+  for (const [variants, clusters] of [
+    [VARIANTS, CHOOSING.clusters],
+    [UNIFIED, CHOOSING.unified],
+  ]) {
+    const [first, ...others] = variants
+    const rows = []
+    for (const variant of others) {
+      if (only !== undefined && !only.includes(variant.name)) continue
+      const changes = {}
+      for (const { name, config } of clusters) {
+        const pairs = []
+        for (const cell of cellsOf(config, CHOOSING)) {
+          const { workload, seed } = cell
+          const [base, own] = [await cells.run(cell, first.options), await cells.run(cell, variant.options)]
+          pairs.push({ workload, seed, base: base.req, own: own.req })
+        }
+        changes[name] = METRICS.map((_, m) =>
+          pairedChange(pairs.map(({ base, own, ...draw }) => ({ ...draw, own: own[m], first: base[m] }))),
+        )
       }
-      changes[name] = METRICS.map((_, m) =>
-        pairedChange(
-          pairs.map(({ workload, seed, base, own }) => ({ workload, seed, own: own.req[m], first: base.req[m] })),
-        ),
-      )
+      add(record, variant, changes)
+      rows.push([variant.name, ...Object.values(changes).map((own) => own.map(changeText).join(' / '))])
     }
-    known[variant.name] = { options: variant.options, changes }
-    // After every variant, so that one that was tried and given up is counted too.
-    writeFileSync(record, `${JSON.stringify(known, null, 2)}\n`)
-    rows.push([variant.name, ...Object.values(changes).map((own) => own.map(changeText).join(' / '))])
+    if (rows.length > 0) tables.push(table([`against ${first.name}`, ...clusters.map(({ name }) => name)], rows))
   }
-  return table(['variant', ...CHOOSING.clusters.map(({ name }) => name)], rows)
+  return tables.join('\n\n')
+}
+
+/** After every variant, so that one that was tried and given up is counted too. */
+function add(record, { name, options }, changes) {
+  const known = existsSync(record) ? JSON.parse(readFileSync(record, 'utf8')) : {}
+  known[name] = { options, changes }
+  writeFileSync(record, `${JSON.stringify(known, null, 2)}\n`)
 }

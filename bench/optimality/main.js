@@ -4,7 +4,7 @@
 //   --cells FILE   keeps what was measured, run by run: started again, what is there is not measured again. Of one build
 //   --only NAMES   with --choose: only these variants, with commas between
 //   --workload NAMES, --cluster NAMES   with --report: only these, for several processes that fill files of their own
-//   --merge FILES  with --report: cells that other processes have measured, with commas between
+//   --merge FILES  cells that other processes have measured, with commas between
 //   --seeds N      with --report: fewer seeds, for a look
 import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
@@ -26,16 +26,17 @@ const { values } = parseArgs({
 })
 if (values.choose === values.report) throw new Error('Give either --choose or --report')
 
+const files = [values.cells, ...(list(values.merge) ?? [])]
 const say = (message) => console.error(message)
 const record = fileURLToPath(new URL('./tried.json', import.meta.url))
 let text
 if (values.choose) {
   const { choose } = await import('./choose.js')
-  text = await choose({ file: values.cells, record, only: list(values.only), say })
+  text = await choose({ files, record, only: list(values.only), say })
 } else {
   const { report } = await import('./report.js')
   text = await report({
-    files: [values.cells, ...(list(values.merge) ?? [])],
+    files,
     tried: Object.keys(JSON.parse(readFileSync(record, 'utf8'))),
     workloads: list(values.workload),
     clusters: list(values.cluster),

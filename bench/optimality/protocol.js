@@ -11,6 +11,12 @@ export function take({ from, to }, count) {
 export const MODEL = 'llama-3.1-70b'
 const TP = 4
 
+/** Instances that prefill and decode. */
+export function unified(name, kind, gpus) {
+  const instances = Object.entries(gpus).map(([gpu, count]) => ({ gpu, model: MODEL, tp: TP, count, role: 'unified' }))
+  return { name, kind, config: { name, instances } }
+}
+
 /** A pool of instances: GPU and how many; with `kv` the share of a decode instance's KV that it keeps. */
 export function cluster(name, kind, { prefill, decode, kvTokens = {} }) {
   const pool = (role, gpus) =>

@@ -79,9 +79,13 @@ describe('the held-out protocol', () => {
   })
 
   it('every variant has been tried and is counted', async () => {
-    const { VARIANTS } = (await load('variants.js')) as { VARIANTS: { name: string; options: object }[] }
+    const { VARIANTS, UNIFIED } = (await load('variants.js')) as Record<
+      'VARIANTS' | 'UNIFIED',
+      { name: string; options: object }[]
+    >
     const tried = JSON.parse(readFileSync(join(folder, 'tried.json'), 'utf8'))
-    for (const { name, options } of VARIANTS.slice(1)) assert.deepEqual(tried[name]?.options, options, name)
+    for (const { name, options } of [...VARIANTS.slice(1), ...UNIFIED.slice(1)])
+      assert.deepEqual(tried[name]?.options, options, name)
     const { page } = await load('page.js')
     const { REPORTING } = await load('reporting.js')
     const req = { BASE: [1, 1, 1], hexagent: [1, 1, 1], 'laxity, no hint': [1, 1, 1] }
