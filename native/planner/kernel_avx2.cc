@@ -45,6 +45,12 @@ __attribute__((noinline)) void askAgain(Frame& f, std::uint32_t d, double* waits
   }
 }
 
+/// All bits of the lanes whose bit is set.
+LAXITY_AVX2 inline __m256d lanesOf(std::uint8_t bits) {
+  const __m256i own = _mm256_set_epi64x(8, 4, 2, 1);
+  return _mm256_castsi256_pd(_mm256_cmpeq_epi64(_mm256_and_si256(_mm256_set1_epi64x(bits), own), own));
+}
+
 template <bool kPriced>
 LAXITY_AVX2 inline __m256d cost(__m256d finish, __m256d charge) {
   if constexpr (kPriced) return _mm256_add_pd(finish, charge);
@@ -263,7 +269,8 @@ LAXITY_AVX2 std::uint32_t next(Frame& f, const Changed& changed) {
       const __m256d charge =
           _mm256_blendv_pd(_mm256_loadu_pd(f.charge.data() + lane), _mm256_mul_pd(serving, share), here);
       _mm256_storeu_pd(f.charge.data() + lane, charge);
-      f.best[group] = value(f, lane, ready, waiting, serving, rank, &charge);
+      const __m256d above = _mm256_and_pd(charge, lanesOf(f.staleIn[group]));  // exact scores stay
+      f.best[group] = value(f, lane, ready, waiting, serving, rank, &above);
     } else {
       f.best[group] = value(f, lane, ready, waiting, serving, rank);
     }
