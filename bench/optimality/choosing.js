@@ -4,7 +4,7 @@ import { CHOOSING_SEEDS, cluster, take, unified } from './protocol.js'
 
 export const CHOOSING = {
   seeds: take(CHOOSING_SEEDS, 2),
-  workloads: ['sharegpt', 'bfcl', 'lats', 'mixed', 'chains'],
+  workloads: ['sharegpt', 'bfcl', 'lats', 'chains'],
   loads: [0.9, 1.1],
   workflows: 200,
   clusters: [

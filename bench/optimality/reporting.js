@@ -28,8 +28,12 @@ export const BASELINES = ['fcfs', 'workflow-fcfs', 'llf', 'atlas'].flatMap((orde
 /** What is compared with `hexagent`. */
 export const RULES = [
   { name: 'laxity, no hint', options: { policy: 'laxity' } },
-  { name: 'laxity, σ = 0.3', options: { policy: 'laxity', remaining: 0.3 } },
-  { name: 'laxity, σ = 0.7', options: { policy: 'laxity', remaining: 0.7 } },
+  { name: 'laxity, predictor σ = 0.3', options: { policy: 'laxity', remaining: 'predictor:0.3' } },
+  { name: 'laxity, predictor σ = 0.7', options: { policy: 'laxity', remaining: 'predictor:0.7' } },
   { name: 'laxity, exact remaining', options: { policy: 'laxity', remaining: 'exact' } },
+  {
+    name: 'level-laxity/kv-price, exact remaining',
+    options: { policy: { order: 'level-laxity', placement: 'kv-price' }, remaining: 'exact' },
+  },
   { name: 'hexagent, exact remaining', options: { policy: 'hexagent', remaining: 'exact' } },
 ]
