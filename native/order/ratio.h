@@ -1,7 +1,8 @@
 // HexAGenT's projected ratio (papers.md eq. 2; CONTRACT 10).
 // Assumes the horizon H of the revealed part and the projection Delta.
 // Procedure: R = (t - a + Delta + q F) / (H + q F), F the declared remaining time after the call, q its
-// weight (0 by default); times the parameter sacrificeSoft where the workflow is sacrificed. Slopes differ between workflows, so R is evaluated at every pick. Ties: rank.
+// weight (0 by default); times the parameter sacrificeSoft where the workflow is sacrificed. Slopes differ
+// between workflows, so R is evaluated at every pick. Ties: rank.
 #pragma once
 
 #include "order/order.h"

@@ -59,10 +59,11 @@ enum class Parameter : std::uint16_t {
   kStarvationRatio,    ///< plas, atlas: a call whose wait / service reaches it goes to the first level
   kKvParkMs,           ///< longest wait of KV on p for room on d, from the first token; 0 = no bound
   kTenantSlack,        ///< fair shares: weighted tokens that a tenant may be ahead of another; 0 = off
-  kKvPrice,            ///< kv-price: the price of KV per unit of its scarcity (scheduler/kv_pressure.h); 0 = none
-  kKvPriceMs,          ///< kv-price: memory of that scarcity
-  kSacrifice,          ///< ratio, in plans: share of workflows that may be put behind the others (scheduler/sacrifice.h)
-  kSacrificeSoft,      ///< factor on the ratio of their calls
+  kKvPrice,        ///< kv-price: the price of KV per unit of its scarcity (scheduler/kv_pressure.h); 0 = none
+  kKvPriceMs,      ///< kv-price: memory of that scarcity
+  kSacrifice,      ///< ratio, in plans: share of workflows that may be put behind the others
+                   ///< (scheduler/sacrifice.h)
+  kSacrificeSoft,  ///< factor on the ratio of their calls
   kCount,
 };
 
