@@ -166,7 +166,11 @@ class Comparison {
           const { workflows } = prepared.trace
           const sacrificed = sacrificeShare(prepared.run) > 0 ? sacrificeColumn(workflows) : undefined
           const columns = this.#checked.bound || sacrificed ? workflowColumns(workflows) : undefined
-          const batch = await this.#run(prepared, SCALES, columns && { ...columns, ...(sacrificed && { sacrificed }) })
+          const batch = await this.#run(
+            prepared,
+            SCALES,
+            columns && { ...columns, ...(sacrificed && { sacrificed }) },
+          )
           const bound =
             columns && this.#checked.bound
               ? seedBound(largestRatio(columns), await this.#bound(setting, seed, prepared))
@@ -174,12 +178,16 @@ class Comparison {
           const sacrifice =
             columns &&
             sacrificed &&
-            (await sacrificeOf(prepared, { ...columns, sacrificed }, {
-              variants: ONE_RUN,
-              workers: Math.min(1, this.#workers),
-              threads: this.#workers,
-              signal: this.#signal,
-            }))
+            (await sacrificeOf(
+              prepared,
+              { ...columns, sacrificed },
+              {
+                variants: ONE_RUN,
+                workers: Math.min(1, this.#workers),
+                threads: this.#workers,
+                signal: this.#signal,
+              },
+            ))
           runs[s]![p]![seed - 1] = {
             seed,
             batch,

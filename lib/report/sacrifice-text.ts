@@ -6,7 +6,10 @@ import { count, duration, percent, significant } from './units.ts'
 export function sacrificeText(sacrifice: Sacrifice, workflows: number): string {
   const { share, sacrificed, largest, largestOthers, largestWithout } = sacrifice
   const payers = [
-    ...sacrifice.sizes.map((size, i) => ({ who: `size quarter ${i + 1}, to ${duration(size.toMs)}`, ...size })),
+    ...sacrifice.sizes.map((size, i) => ({
+      who: `size quarter ${i + 1}, to ${duration(size.toMs)}`,
+      ...size,
+    })),
     ...sacrifice.tenants.map((tenant) => ({ who: `tenant ${tenant.name}`, ...tenant })),
   ]
   const rows = payers.map((payer) => [

@@ -23,7 +23,8 @@ LAXITY_AVX2 inline double highest(__m256d v) {
   return _mm_cvtsd_f64(_mm_max_sd(pair, _mm_unpackhi_pd(pair, pair)));
 }
 
-/// Scores of a group's cached pairs now, minus infinity without one; returns the largest. With `charge`: bounds.
+/// Scores of a group's cached pairs now, minus infinity without one; returns the largest. With `charge`:
+/// bounds.
 LAXITY_AVX2 inline double value(Frame& f, std::uint32_t lane, __m256d ready, __m256d wait, __m256d service,
                                 __m256d decodeRank, const __m256d* charge = nullptr) {
   __m256d finish = _mm256_add_pd(_mm256_max_pd(ready, wait), service);
@@ -127,7 +128,8 @@ LAXITY_AVX2 void evaluateGroup(Frame& f, std::uint32_t group) {
       if (waits != nullptr) {
         waiting = _mm256_loadu_pd(waits + lane);
         finish = _mm256_add_pd(_mm256_max_pd(ready, waiting), service);
-        int wanted = _mm256_movemask_pd(_mm256_cmp_pd(cost<kPriced>(finish, charge), least, _CMP_LE_OQ)) & open;
+        int wanted =
+            _mm256_movemask_pd(_mm256_cmp_pd(cost<kPriced>(finish, charge), least, _CMP_LE_OQ)) & open;
         if (wanted != 0 && !f.waitsAreExact(d->slot)) {
           askAgain(f, d->slot, waits, lane, wanted);
           waiting = _mm256_loadu_pd(waits + lane);
@@ -143,8 +145,9 @@ LAXITY_AVX2 void evaluateGroup(Frame& f, std::uint32_t group) {
       __m256d wins = _mm256_or_pd(_mm256_cmp_pd(finish, bestFinish, _CMP_LT_OQ),
                                   _mm256_and_pd(_mm256_cmp_pd(finish, bestFinish, _CMP_EQ_OQ), tie));
       if constexpr (kPriced) {
-        wins = _mm256_or_pd(_mm256_cmp_pd(cost<kPriced>(finish, charge), bestCost, _CMP_LT_OQ),
-                            _mm256_and_pd(_mm256_cmp_pd(cost<kPriced>(finish, charge), bestCost, _CMP_EQ_OQ), wins));
+        wins = _mm256_or_pd(
+            _mm256_cmp_pd(cost<kPriced>(finish, charge), bestCost, _CMP_LT_OQ),
+            _mm256_and_pd(_mm256_cmp_pd(cost<kPriced>(finish, charge), bestCost, _CMP_EQ_OQ), wins));
       }
       const __m256d better = _mm256_andnot_pd(stopped, wins);
       if constexpr (kPriced) {

@@ -118,7 +118,7 @@ class DecodePool {
   /// A slot whose instance is not present and holds no call may be added again.
   Status add(std::uint32_t slot, std::uint32_t hardwareClass, std::int64_t capacity, std::uint64_t tie);
   Status setPresent(std::uint32_t slot, bool present);
-  Status setCapacity(std::uint32_t slot, std::int64_t capacity);                              ///< O(1)
+  Status setCapacity(std::uint32_t slot, std::int64_t capacity);  ///< O(1)
   /// What a token of KV on an instance of the class costs, in parts of the time that the call decodes there
   /// (pair_planner.h): finite, >= 0. O(1)
   Status setPrice(std::uint32_t hardwareClass, double perToken);

@@ -1,7 +1,8 @@
 // How scarce the KV of each decode class has been of late, and what that makes a token of it cost
 // (docs/placements.md).
 //
-//   u(t)  = average of x over the past, weight e^(-age / kvPriceMs); x = KV of all calls leased to the class / its
+//   u(t)  = average of x over the past, weight e^(-age / kvPriceMs); x = KV of all calls leased to the class
+//   / its
 //           capacity, which may exceed 1
 //   price = weight * min(1.5, max(0, (u - 0.75) / 0.3))
 //

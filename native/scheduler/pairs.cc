@@ -267,8 +267,7 @@ Pairs::Projection Pairs::best(const Cluster& cluster, const Call& c, const Estim
       const auto& list = committed_.list(g);
       if (list.empty()) continue;
       const Nanos ready = end + transferNow(cluster, p, decodeInstances_[list.front().slot], c.promptTokens);
-      const double share =
-          priceWeight_ > 0 ? kvPrice(cluster, g, t) * static_cast<double>(kv) : 0;
+      const double share = priceWeight_ > 0 ? kvPrice(cluster, g, t) * static_cast<double>(kv) : 0;
       for (const DecodeCandidate& candidate : list) {
         const DecodeInstance& d = committed_.at(candidate.slot);
         const Nanos service = outputOf(c) * d.perToken;
@@ -279,11 +278,12 @@ Pairs::Projection Pairs::best(const Cluster& cluster, const Call& c, const Estim
         if (room == kNever) continue;
         const Nanos finish = std::max(ready, room) + service;
         const double cost = costs(finish);
-        const bool first = best.decode == kNoSlot || cost < bestCost ||
-                           (cost == bestCost && finish < best.finish);
-        const bool tied = cost == bestCost && finish == best.finish && (ready != best.ready      ? ready < best.ready
-                                                    : d.tie != bestDecodeTie ? d.tie < bestDecodeTie
-                                                                             : from.tie < bestPrefillTie);
+        const bool first =
+            best.decode == kNoSlot || cost < bestCost || (cost == bestCost && finish < best.finish);
+        const bool tied = cost == bestCost && finish == best.finish &&
+                          (ready != best.ready      ? ready < best.ready
+                           : d.tie != bestDecodeTie ? d.tie < bestDecodeTie
+                                                    : from.tie < bestPrefillTie);
         if (first || tied) {
           best = {p, decodeInstances_[candidate.slot], ready, finish};
           bestCost = cost;

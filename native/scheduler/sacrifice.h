@@ -3,8 +3,8 @@
 // unless the operator gives a share b (docs/simulator.md).
 //
 // Size of a workflow: H + F (order/ratio.h) when a call of it first waits in a plan and F is declared or
-// learnt. One of which nothing is known has no size and is never put behind. A workflow of size s whose waiting call has R > 1.5 is,
-// if the window has at least 30 sizes and
+// learnt. One of which nothing is known has no size and is never put behind. A workflow of size s whose
+// waiting call has R > 1.5 is, if the window has at least 30 sizes and
 //   sacrificed + 1 <= b * sizes seen      and      s >= the upper empirical quantile 1 - 1.5 b of the window.
 // The window holds the last 1,000 sizes. Its calls then score soft * R, for good.
 #pragma once

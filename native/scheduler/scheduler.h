@@ -574,7 +574,7 @@ class Scheduler {
   std::vector<Estimate> previewed_;     ///< scratch of preview
   std::vector<Nanos> previewedDecode_;  ///< the same, of decode classes
   FairShares shares_;
-  std::int64_t shareSlack_ = 0;               ///< 0 = off
+  std::int64_t shareSlack_ = 0;  ///< 0 = off
   bool sacrifices_ = false;
   std::vector<std::uint32_t> sacrificeCandidates_;  ///< scratch
   mutable std::int64_t shareLimit_ = kNever;  ///< of the queue that is looked at: who is above goes behind

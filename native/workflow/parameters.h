@@ -62,10 +62,11 @@ enum class Parameter : std::uint16_t {
   kStructuralMinimum,  ///< 1 = ratio: final horizons are at least what those of the kind were
                        ///< (horizon_learner.h)
   kPredictHorizons,    ///< 1 = ratio: and what its own predictor, calibrated, says (horizon_learner.h)
-  kKvPrice,            ///< kv-price: the price of KV per unit of its scarcity (scheduler/kv_pressure.h); 0 = none
-  kKvPriceMs,          ///< kv-price: memory of that scarcity
-  kSacrifice,          ///< ratio, in plans: share of workflows that may be put behind the others (scheduler/sacrifice.h)
-  kSacrificeSoft,      ///< factor on the ratio of their calls
+  kKvPrice,        ///< kv-price: the price of KV per unit of its scarcity (scheduler/kv_pressure.h); 0 = none
+  kKvPriceMs,      ///< kv-price: memory of that scarcity
+  kSacrifice,      ///< ratio, in plans: share of workflows that may be put behind the others
+                   ///< (scheduler/sacrifice.h)
+  kSacrificeSoft,  ///< factor on the ratio of their calls
   kCount,
 };
 

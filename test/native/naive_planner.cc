@@ -42,9 +42,10 @@ Pair bestPair(const State& s, const Call& c) {
       x.ready = x.end + transfer;
       const std::int64_t service = c.output * perToken(s, e);
       x.finish = std::max(x.ready, room) + service;
-      x.cost = static_cast<double>(x.finish - s.t) +
-               static_cast<double>(service) * (s.decodeClasses[static_cast<std::size_t>(e.hardwareClass)].price *
-                                               static_cast<double>(c.kv));
+      x.cost =
+          static_cast<double>(x.finish - s.t) +
+          static_cast<double>(service) *
+              (s.decodeClasses[static_cast<std::size_t>(e.hardwareClass)].price * static_cast<double>(c.kv));
       x.p = static_cast<int>(p);
       x.d = static_cast<int>(d);
       const auto order = [&](const Pair& y) {

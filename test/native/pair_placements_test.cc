@@ -119,14 +119,14 @@ struct NaivePairs {
     if (placement == "global-queue")
       return {count(p, {Leg::kPrefilling}), count(p, {Leg::kWaiting, Leg::kPrefilling, Leg::kOnPrefill})};
     if (placement == "splitwise" || placement == "distserve") return {pendingTokens(p), 0};
-    REQUIRE((placement == "mooncake" || placement == "earliest-finish"));
+    REQUIRE((placement == "mooncake" || placement == "earliest-finish" || placement == "kv-price"));
     return {leftOver + waitingWork(p) + prefill(c, p), 0};
   }
   Score decodeScore(const PairedCall& c, std::uint32_t p, std::uint32_t d) const {
     const std::int64_t noRoom = room(c, d) ? 0 : 1;
     if (placement == "splitwise") return {noRoom, reserved(d)};
     if (placement == "mooncake") return {noRoom, perToken(c, d)};
-    if (placement == "earliest-finish") {
+    if (placement == "earliest-finish" || placement == "kv-price") {
       const Fine slower = std::max(instances[p].spec.linkPerToken, instances[d].spec.linkPerToken);
       const Nanos transfer = instances[p].spec.linkLatency + (slower >> kFineBits) * c.prompt;
       return {transfer + perToken(c, d) * c.output, 0};

@@ -277,8 +277,8 @@ LatencyModel randomModel(Random& random, bool round) {
 }
 
 constexpr std::array<std::string_view, 8> kPlacements{"earliest-finish", "least-loaded", "round-robin",
-                                                       "global-queue",    "splitwise",    "distserve",
-                                                       "mooncake",        "kv-price"};
+                                                      "global-queue",    "splitwise",    "distserve",
+                                                      "mooncake",        "kv-price"};
 /// reserve x staging, admission, links, backfill, lateDecode, knowledge, feedback and lookahead, placement,
 /// binding.
 constexpr std::uint32_t kCombinations = 3 * 2 * 2 * 2 * 2 * 4 * 3 * 8 * 2;
@@ -585,7 +585,8 @@ TEST_SUITE("pair simulation") {
     CHECK(decided > 10'000);
   }
 
-  TEST_CASE("kv-price decides as earliest-finish where KV is not scarce or costs nothing, and else differently") {
+  TEST_CASE(
+      "kv-price decides as earliest-finish where KV is not scarce or costs nothing, and else differently") {
     std::uint32_t ample = 0;
     std::uint32_t scarce = 0;
     std::uint32_t different = 0;

@@ -105,7 +105,8 @@ Scenario draw(Random& r, std::size_t instances, std::size_t calls) {
   // Of one token: the whole KV of an instance costs up to 15 times the decode.
   if (r.below(2) == 0) {
     for (naive::DecodeClass& k : s.decodeClasses) {
-      if (r.below(3) > 0) k.price = ties ? 0.125 * static_cast<double>(r.below(4)) : r.uniform() * 15 / 40'000;
+      if (r.below(3) > 0)
+        k.price = ties ? 0.125 * static_cast<double>(r.below(4)) : r.uniform() * 15 / 40'000;
     }
   }
   const std::uint32_t fill = r.below(6);  // 0 empty … 5 committed beyond the capacity

@@ -54,7 +54,8 @@ TEST_SUITE("rules") {
       for (int i = 0; i < 60; ++i) {
         // Several changes may fall on one instant.
         if (r.below(3) != 0) t += r.below(2'000'000'000);
-        const std::int64_t by = static_cast<std::int64_t>(r.below(static_cast<std::uint32_t>(capacity))) - held / 2;
+        const std::int64_t by =
+            static_cast<std::int64_t>(r.below(static_cast<std::uint32_t>(capacity))) - held / 2;
         held = std::max<std::int64_t>(0, held + by);
         pressure.set(1, held, capacity, t);
         unread.set(1, held, capacity, t);
@@ -89,8 +90,9 @@ TEST_SUITE("rules") {
         const Nanos size = 1 + (seed % 2 == 0 ? r.below(20) : r.below(1'000'000'000));
         sacrifice.see(size);
         sizes.push_back(size);
-        std::vector<Nanos> window(sizes.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(1'000, sizes.size())),
-                                  sizes.end());
+        std::vector<Nanos> window(
+            sizes.end() - static_cast<std::ptrdiff_t>(std::min<std::size_t>(1'000, sizes.size())),
+            sizes.end());
         std::sort(window.begin(), window.end());
         // The smallest size that at least a share 1 - 1.5 b of the window does not exceed.
         const double least = (1 - 1.5 * share) * static_cast<double>(window.size());

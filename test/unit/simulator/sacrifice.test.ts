@@ -96,6 +96,9 @@ describe('sacrifice', () => {
       240,
     )
     assert(sacrificed <= 12)
-    assert.match(compareReport(result), new RegExp(`hexagent: sacrifice, at most .*: ${sacrificed} of 240 workflows`))
+    assert.match(
+      compareReport(result),
+      new RegExp(`hexagent: sacrifice, at most .*: ${sacrificed} of 240 workflows`),
+    )
   })
 })
