@@ -1,5 +1,7 @@
 // Lower estimates of final horizons (workflow/horizon_learner.h) against naive ones, and what orders make of
 // them.
+#include "workflow/horizon_learner.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,11 +13,9 @@
 
 #include "base/math.h"
 #include "base/random.h"
-#include "cluster/latency_model.h"
 #include "order/registry.h"
 #include "placement/registry.h"
 #include "scheduler/scheduler.h"
-#include "workflow/horizon_learner.h"
 
 using namespace laxity;
 
@@ -90,8 +90,8 @@ struct NaiveLearner {
       factors[key] = detExp((fine[key].sum + 8 * cell.mean.sum / cell.mean.count) / (fine[key].count + 8.0));
     }
   }
-  double lower(Kind kind, int prompt, std::uint32_t depth, std::uint32_t calls, Nanos horizon, Nanos predicted,
-               const HorizonRules& rules) {
+  double lower(Kind kind, int prompt, std::uint32_t depth, std::uint32_t calls, Nanos horizon,
+               Nanos predicted, const HorizonRules& rules) {
     double best = 0;
     if (predicted > 0 && outside.size() >= 20)
       best = lowerOf(outside, 200, rules.quantile) * static_cast<double>(predicted);
@@ -100,7 +100,8 @@ struct NaiveLearner {
     if (rules.structural && cell.growth.size() >= 20)
       best = std::max(best, lowerOf(cell.growth, 300, rules.quantile) * h);
     if (rules.predictor && cell.residual.size() >= 20) {
-      best = std::max(best, lowerOf(cell.residual, 200, rules.quantile) * h * factor(kind, depth, prompt, calls));
+      best = std::max(best,
+                      lowerOf(cell.residual, 200, rules.quantile) * h * factor(kind, depth, prompt, calls));
     }
     return best;
   }
@@ -140,13 +141,13 @@ struct Bench {
     spec.kvTokens = 1'000'000;
     REQUIRE(ok(s.instance(0, {0, InstanceChange::kAdd, spec})));
   }
-  static SchedulerConfig config(const char* order, const std::vector<std::pair<Parameter, double>>& parameters) {
+  static SchedulerConfig config(const char* order,
+                                const std::vector<std::pair<Parameter, double>>& parameters) {
     SchedulerConfig c;
     REQUIRE(makeOrder(order, &c.order));
     REQUIRE(makePlacement("least-work-left", &c.placement));
     c.lookahead = 0;
-    for (const auto& [p, value] : parameters)
-      REQUIRE(c.parameters.set(static_cast<std::uint16_t>(p), value));
+    for (const auto& [p, value] : parameters) REQUIRE(c.parameters.set(static_cast<std::uint16_t>(p), value));
     LatencyModel model;
     REQUIRE(ok(LatencyModel::constants({0, 1, 1, 0, 0}, &model)));
     c.latencies.push_back(model);
@@ -251,7 +252,8 @@ TEST_SUITE("horizon learner") {
         Nanos end = 0;
         for (std::uint32_t i = 0; i < calls; ++i) {
           std::vector<Ref> parents;
-          for (std::uint32_t k = random.below(3); i > 0 && k > 0; --k) parents.push_back({random.below(i), 1});
+          for (std::uint32_t k = random.below(3); i > 0 && k > 0; --k)
+            parents.push_back({random.below(i), 1});
           if (parents.size() == 2 && parents[0].slot == parents[1].slot) parents.pop_back();
           end += 1 + random.below(1000);
           sketch.reveal(parents, random.below(4) == 0 ? end / 2 + 1 : end);
@@ -297,14 +299,16 @@ TEST_SUITE("horizon learner") {
     HorizonLearner learner;
     for (std::uint32_t k = 0; k < 70; ++k) {
       for (int w = 0; w < 20; ++w) {
-        Sketch sketch(learner, static_cast<std::int32_t>(k), 0, 1u << (k + static_cast<std::uint32_t>(w)) % 28);
+        Sketch sketch(learner, static_cast<std::int32_t>(k), 0,
+                      1u << (k + static_cast<std::uint32_t>(w)) % 28);
         sketch.reveal({}, 100);
         for (std::uint32_t i = 1; i < 140; ++i) sketch.reveal({{i - 1, 1}}, 100 * (i + 1));
         learner.finished(sketch.graph, sketch.workflow());
       }
       Sketch sketch(learner, static_cast<std::int32_t>(k), 0, 1);
       sketch.reveal({}, 100);
-      CHECK(learner.lower(sketch.workflow(), {true, false, 0.02}) == (k < HorizonLearner::kKinds ? 14'000 : 0));
+      CHECK(learner.lower(sketch.workflow(), {true, false, 0.02}) ==
+            (k < HorizonLearner::kKinds ? 14'000 : 0));
       for (std::uint32_t i = 1; i < 140; ++i) sketch.reveal({{i - 1, 1}}, 100 * (i + 1));
       CHECK(learner.lower(sketch.workflow(), {true, true, 0.02}) == 0);
     }
@@ -364,8 +368,8 @@ TEST_SUITE("hints") {
       const Nanos finish = w.arrival + random.below(200);
       CHECK(!order.workflowFinished(w, finish));
       all.push_back(static_cast<double>(finish - w.arrival) / std::max(1.0, static_cast<double>(w.horizon)));
-      std::vector<double> last(all.end() - std::min<std::ptrdiff_t>(40, static_cast<std::ptrdiff_t>(all.size())),
-                               all.end());
+      std::vector<double> last(
+          all.end() - std::min<std::ptrdiff_t>(40, static_cast<std::ptrdiff_t>(all.size())), all.end());
       std::sort(last.begin(), last.end());
       const std::size_t rank = (last.size() * 9 + 9) / 10;
       REQUIRE(order.alpha() == std::max(1.2, 1.05 * last[rank - 1]));

@@ -131,7 +131,8 @@ describe('options of a run', () => {
     it('defaults to HexAGenT, and `laxity` is another policy there', () => {
       assert.deepEqual(read({}, 'paired').policy, hexagent)
       assert.deepEqual(read({ policy: 'hexagent' }, 'paired').policy, hexagent)
-      assert.deepEqual(read({ policy: 'laxity' }, 'paired').policy, hexagent)
+      const laxity = { ...hexagent, parameters: { structuralMinimum: 1 } }
+      assert.deepEqual(read({ policy: 'laxity' }, 'paired').policy, laxity)
       const baseline = { order: 'fcfs', placement: 'least-loaded', binding: 'at-reveal', migrate: false }
       assert.deepEqual(
         read({ policy: { order: 'fcfs', placement: 'least-loaded' } }, 'paired').policy,
