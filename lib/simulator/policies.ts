@@ -31,7 +31,8 @@ const HEXAGENT: Policy = {
 }
 export const PAIR_POLICY_PRESETS: Readonly<Record<string, Policy>> = {
   hexagent: HEXAGENT,
-  laxity: { ...HEXAGENT, parameters: { structuralMinimum: 1 } },
+  /** Chosen by bench/optimality. */
+  laxity: { ...HEXAGENT, placement: 'kv-price', parameters: { structuralMinimum: 1 } },
 }
 
 /** What a run does that names no policy. */
