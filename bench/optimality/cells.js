@@ -124,7 +124,13 @@ export class Cells {
   }
 }
 
-const nameOf = ({ cluster, workload, load, seed, workflows }) => [cluster.name, workload, load, seed, workflows]
+const nameOf = ({ cluster, workload, load, seed, workflows }) => [
+  cluster.name,
+  workload,
+  load,
+  seed,
+  workflows,
+]
 
 function largest(latencyMs, baseMs) {
   let most = 0

@@ -36,7 +36,8 @@ export async function choose({ files, record, only, say }) {
       add(record, variant, changes)
       rows.push([variant.name, ...Object.values(changes).map((own) => own.map(changeText).join(' / '))])
     }
-    if (rows.length > 0) tables.push(table([`against ${first.name}`, ...clusters.map(({ name }) => name)], rows))
+    if (rows.length > 0)
+      tables.push(table([`against ${first.name}`, ...clusters.map(({ name }) => name)], rows))
   }
   return tables.join('\n\n')
 }

@@ -17,7 +17,9 @@ workflows and arrivals (workloads are strata; loads and clusters that share a dr
       ['policy', ...names],
       ['BASE', ...rules].map((policy) => [
         policy,
-        ...names.map((cluster) => METRICS.map((_, m) => changeText(change(of(cluster), policy, m))).join(' / ')),
+        ...names.map((cluster) =>
+          METRICS.map((_, m) => changeText(change(of(cluster), policy, m))).join(' / '),
+        ),
       ]),
     )}`,
     ...protocol.clusters.map(({ name, kind }) => distance(name, kind, protocol, of(name), policies)),

@@ -13,7 +13,13 @@ const TP = 4
 
 /** Instances that prefill and decode. */
 export function unified(name, kind, gpus) {
-  const instances = Object.entries(gpus).map(([gpu, count]) => ({ gpu, model: MODEL, tp: TP, count, role: 'unified' }))
+  const instances = Object.entries(gpus).map(([gpu, count]) => ({
+    gpu,
+    model: MODEL,
+    tp: TP,
+    count,
+    role: 'unified',
+  }))
   return { name, kind, config: { name, instances } }
 }
 

@@ -30,7 +30,9 @@ function reach(name: string, found = new Set<string>()): Set<string> {
 
 /** Modules whose text has a way to load what no import names. */
 const hidden = (names: Iterable<string>) =>
-  [...names].filter((name) => /import\s*\((?!\s*['"])|require\s*\(/.test(readFileSync(join(folder, name), 'utf8')))
+  [...names].filter((name) =>
+    /import\s*\((?!\s*['"])|require\s*\(/.test(readFileSync(join(folder, name), 'utf8')),
+  )
 
 describe('the held-out protocol', () => {
   it('choosing cannot reach what is reported on, nor reporting what was chosen on', () => {
@@ -42,8 +44,7 @@ describe('the held-out protocol', () => {
     for (const name of ['choosing.js', 'choose.js', 'variants.js', 'main.js'])
       assert(!reporting.has(name), name)
     assert.deepEqual(hidden([...choosing, ...reporting]), [])
-    for (const name of choosing)
-      assert(!/REPORTING\b/.test(readFileSync(join(folder, name), 'utf8')), name)
+    for (const name of choosing) assert(!/REPORTING\b/.test(readFileSync(join(folder, name), 'utf8')), name)
   })
 
   it('seeds and cluster shapes are disjoint, and as many as asked for', async () => {
@@ -102,7 +103,12 @@ describe('the held-out protocol', () => {
         req,
       })),
     )
-    const protocol = { ...REPORTING, clusters: REPORTING.clusters.slice(0, 1), workloads: ['a', 'b'], loads: [1] }
+    const protocol = {
+      ...REPORTING,
+      clusters: REPORTING.clusters.slice(0, 1),
+      workloads: ['a', 'b'],
+      loads: [1],
+    }
     const names = Object.keys(tried)
     const text = page({ protocol, measured, baselines: [], rules: ['laxity, no hint'], tried: names })
     assert(text.includes(`${names.length} variants were tried`))
