@@ -94,7 +94,7 @@ function targets({ clusters }, measured) {
     [['homogeneous'], 1.12],
   ]) {
     const cells = measured.filter(({ kind }) => kinds.includes(kind))
-    if (cells.length === 0) continue
+    if (cells[0]?.req['laxity, exact remaining'] === undefined) continue
     const over = ratio(cells, 'laxity, exact remaining', 2)
     lines.push(
       `* Req/bound at τ = 1 with exact remaining, ${kinds.join(', ')}, geometric mean over loads and workloads: ${fixed(over)}; asked: at most ${least}: ${over <= least ? 'met' : '**missed**'} (hexagent ${fixed(ratio(cells, 'hexagent', 2))}).`,

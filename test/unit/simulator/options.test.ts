@@ -10,7 +10,7 @@ import { OptionReader } from '../../../lib/simulator/validate.ts'
 const registry = {
   orders: ['fcfs', 'urgency', 'ratio'],
   placements: ['round-robin', 'workload-balanced', 'global-queue', 'eftxp'],
-  pairPlacements: ['earliest-finish', 'least-loaded', 'round-robin'],
+  pairPlacements: ['earliest-finish', 'least-loaded', 'round-robin', 'kv-price'],
   parameters: ['alpha', 'beta', 'gamma'],
 }
 
