@@ -455,6 +455,8 @@ export interface NativeOutputs {
   baseMs?: Float64Array
   /** [workflows], ms. */
   arrivalMs?: Float64Array
+  /** [workflows]: 1 = put behind the others (parameter `sacrifice`). */
+  sacrificed?: Uint8Array
   /** [calls] each: which instance, and when the call became ready, was leased, had its first token, finished (ms). */
   instance?: Uint16Array
   readyMs?: Float64Array

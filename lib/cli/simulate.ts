@@ -97,6 +97,7 @@ export function simulateDocument(
     ...(error !== undefined && { error }),
     ...(remaining !== null && { remaining }),
     ...(tuning && { tuning }),
+    ...(result.sacrifice && { sacrifice: result.sacrifice }),
     ...(flags.perWorkflow && { perWorkflow: [...result.workflows()] }),
     ...(flags.mix && { mix: result.stageMix() }),
     timing,

@@ -8,6 +8,7 @@ import { SIMULATE_KEYS, type SimulateOptions } from '../simulator/options.ts'
 import { defaultWorkers } from '../simulator/pool.ts'
 import { type Prepared, prepare } from '../simulator/prepare.ts'
 import { readOptions } from '../simulator/read-options.ts'
+import { sacrificeColumn, sacrificeOf, sacrificeShare } from '../simulator/sacrifice.ts'
 import { loadNative } from '../simulator/simulate.ts'
 import { OptionReader } from '../simulator/validate.ts'
 import type { TraceTable } from '../traces/table.ts'
@@ -38,6 +39,7 @@ export interface CompareResult {
 
 /** Seed of the workload that load 1.0 is found with. */
 const SATURATION_SEED = 0
+const ONE_RUN = [{ alpha: undefined, replication: 0 }] as const
 /** Below this all runs are done before a pool would have started. */
 const INLINE_MS = 30
 
@@ -163,15 +165,35 @@ class Comparison {
         setting.site.policies.map((policy, p) => async () => {
           const rate = setting.load * rates.get(setting.site)!
           const prepared = await this.#prepared(setting, policy, seed, rate)
-          const columns = this.#checked.bound ? workflowColumns(prepared.trace.workflows) : undefined
-          const batch = await this.#run(prepared, SCALES, columns)
+          const { workflows } = prepared.trace
+          const sacrificed = sacrificeShare(prepared.run) > 0 ? sacrificeColumn(workflows) : undefined
+          const columns = this.#checked.bound || sacrificed ? workflowColumns(workflows) : undefined
+          const batch = await this.#run(
+            prepared,
+            SCALES,
+            columns && { ...columns, ...(sacrificed && { sacrificed }) },
+          )
           const bound =
+            columns && this.#checked.bound
+              ? seedBound(
+                  largestRatio(columns),
+                  await this.#bound(setting, seed, prepared),
+                  await this.#reference(setting, seed, rate),
+                )
+              : undefined
+          const sacrifice =
             columns &&
-            seedBound(
-              largestRatio(columns),
-              await this.#bound(setting, seed, prepared),
-              await this.#reference(setting, seed, rate),
-            )
+            sacrificed &&
+            (await sacrificeOf(
+              prepared,
+              { ...columns, sacrificed },
+              {
+                variants: ONE_RUN,
+                workers: Math.min(1, this.#workers),
+                threads: this.#workers,
+                signal: this.#signal,
+              },
+            ))
           runs[s]![p]![seed - 1] = {
             seed,
             batch,
@@ -180,6 +202,7 @@ class Comparison {
             deadlines: prepared.run.deadlines === false ? 'none' : 'slo',
             error: prepared.error,
             ...(bound && { bound }),
+            ...(sacrifice && { sacrifice }),
           }
         }),
       ),
@@ -195,7 +218,7 @@ class Comparison {
   async #run(prepared: Prepared, scales: Float64Array, outputs?: NativeOutputs): Promise<BatchResult> {
     const done = this.#progress.add(prepared.trace.workflows)
     const batch = await runBatch(prepared, {
-      variants: [{ alpha: undefined, replication: 0 }],
+      variants: ONE_RUN,
       scales,
       workers: Math.min(1, this.#workers),
       threads: this.#workers,

@@ -4,6 +4,7 @@ import type { BatchResult } from '../simulator/batch.ts'
 import type { Column } from '../simulator/chunk.ts'
 import type { Policy } from '../simulator/policies.ts'
 import { remainingText } from '../simulator/read-planning.ts'
+import { pooledSacrifice, type Sacrifice } from '../simulator/sacrifice.ts'
 import type { ContextPreset } from '../traces/context.ts'
 import { mean } from '../tuning/choose.ts'
 import { inForce, type Setting, type Site } from './grid.ts'
@@ -81,6 +82,8 @@ export interface CompareRow extends Record<Compared, number> {
   versusFirst: ({ policy: string } & Record<Compared, Ratio | null>) | null
   /** With the option `bound`: what no scheduler can be below, and how far this policy is from it. */
   bound?: RowBound
+  /** With the parameter `sacrifice`: means of the ratios, sums of the workflows over the seeds. */
+  sacrifice?: Sacrifice
   perSeed: SeedRow[]
 }
 
@@ -124,6 +127,7 @@ export interface Run {
   deadlines: 'slo' | 'none'
   error: string | undefined
   bound?: SeedBound
+  sacrifice?: Sacrifice
 }
 
 /** The rows of one setting, by policy; `runs[policy][seed]`. */
@@ -141,6 +145,7 @@ export function rowsOf(
       COMPARED.map((name) => [name, pairedRatio(native, column(own, name), column(first, name))]),
     ) as Record<Compared, Ratio | null>
     const perSeed = own.map((run) => seedRow(run))
+    const sacrifices = own.flatMap(({ sacrifice }) => sacrifice ?? [])
     const bounded = perSeed.flatMap(({ bound, ...seed }) => (bound === undefined ? [] : [{ ...seed, bound }]))
     return {
       ...labels(setting, named, ratePerS, own[0]!),
@@ -156,6 +161,7 @@ export function rowsOf(
       ...use(setting, own),
       versusFirst: k === 0 ? null : { policy: policies[0]!.name, ...versus },
       ...(bounded.length > 0 && { bound: rowBound(bounded) }),
+      ...(sacrifices.length > 0 && { sacrifice: pooledSacrifice(sacrifices) }),
       perSeed,
     }
   })

@@ -1,6 +1,7 @@
 import type { CompareResult } from '../compare/compare.ts'
 import type { Ratio } from '../compare/intervals.ts'
 import type { CompareRow } from '../compare/rows.ts'
+import { sacrificeText } from './sacrifice-text.ts'
 import { table } from './table.ts'
 import { count, duration, over, percent, significant } from './units.ts'
 
@@ -12,7 +13,12 @@ export function compareReport(result: CompareResult): string {
     if (row.versusFirst === null) settings.push([])
     settings.at(-1)!.push(row)
   }
-  const parts = settings.map((rows) => `${headingOf(rows)}\n\n${settingTable(rows)}`)
+  const parts = settings.flatMap((rows) => [
+    `${headingOf(rows)}\n\n${settingTable(rows)}`,
+    ...rows.flatMap(({ policy, sacrifice, workflows, seeds }) =>
+      sacrifice === undefined ? [] : [`${policy}: ${sacrificeText(sacrifice, workflows * seeds)}`],
+    ),
+  ])
   parts.push(footer(result))
   return `${parts.join('\n\n')}\n`
 }

@@ -1,6 +1,7 @@
 import type { PlanUse, SimulationResult } from '../simulator/result.ts'
 import type { TuningEvent } from '../tuning/auto-events.ts'
 import type { Tuning } from '../tuning/auto-simulate.ts'
+import { sacrificeText } from './sacrifice-text.ts'
 import { policyLine, traceName } from './sweep-report.ts'
 import { table } from './table.ts'
 import { tenantTable } from './tenant-table.ts'
@@ -13,6 +14,7 @@ export function simulationReport(
 ): string {
   const parts = [heading(result), metricTable(result)]
   if (result.fairness !== undefined) parts.push(tenantTable(result.tenants, result.fairness))
+  if (result.sacrifice !== undefined) parts.push(sacrificeText(result.sacrifice, result.counts.workflows))
   if (result.tuning !== undefined) parts.push(tuningTable(result.tuning))
   if (show.mix) parts.push(mixTable(result))
   if (show.perWorkflow) parts.push(workflowTable(result))

@@ -157,7 +157,7 @@ export interface RunOptions {
   /** Prefill-decode: share of the KV that has moved when the prefill ends, 0 (default) to 1. */
   overlap?: number | undefined
   /**
-   * Policies that plan (placement `earliest-finish`, at-credit): plans are ready in the decide that makes them (`sync`,
+   * Policies that plan (placement `earliest-finish` or `kv-price`, at-credit): plans are ready in the decide that makes them (`sync`,
    * default) or `planLatencyMs` later. Until then lookahead leases keep prefill instances busy (`async`), or each idle
    * one takes the first call by workflow-FCFS (`async-paper`, HexAGenT's own fallback).
    */

@@ -31,14 +31,15 @@ const HEXAGENT: Policy = {
 }
 export const PAIR_POLICY_PRESETS: Readonly<Record<string, Policy>> = {
   hexagent: HEXAGENT,
-  laxity: { ...HEXAGENT, parameters: { structuralMinimum: 1 } },
+  /** Chosen by bench/optimality. */
+  laxity: { ...HEXAGENT, placement: 'kv-price', parameters: { structuralMinimum: 1 } },
 }
 
 /** What a run does that names no policy. */
 export const DEFAULT_POLICY = { unified: 'hexgen-flow', paired: 'hexagent' } as const
 
 /** Pair placements that plan: order and pair are chosen together, with binding `at-credit`. */
-const PLANNING = new Set(['earliest-finish'])
+const PLANNING = new Set(['earliest-finish', 'kv-price'])
 
 export function plans({ placement, binding }: { placement: unknown; binding: Binding }): boolean {
   return typeof placement === 'string' && PLANNING.has(placement) && binding === 'at-credit'
@@ -52,7 +53,7 @@ export function usesRemaining({ order }: Pick<Policy, 'order'>): boolean {
 }
 
 /** Placements that choose among instances with credit, so that the call must wait in one shared queue. */
-const SHARED_QUEUE = new Set(['global-queue', 'earliest-finish'])
+const SHARED_QUEUE = new Set(['global-queue', 'earliest-finish', 'kv-price'])
 
 export function defaultBinding(placement: string): Binding {
   return SHARED_QUEUE.has(placement) ? 'at-credit' : 'at-reveal'

@@ -83,7 +83,7 @@ export function checkPlanning(
 ): void {
   if (planning !== 'sync' && !plans(policy))
     reader.add(
-      '`planning` needs a policy that plans: placement "earliest-finish" with binding "at-credit"',
+      '`planning` needs a policy that plans: placement "earliest-finish" or "kv-price" with binding "at-credit"',
       'planning',
     )
   if (remaining === undefined) return

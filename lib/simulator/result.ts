@@ -5,6 +5,7 @@ import { callId, type TraceTable, workflowId } from '../traces/table.ts'
 import type { Tuning } from '../tuning/auto-simulate.ts'
 import type { Policy } from './policies.ts'
 import type { ArrivalShape } from './read-arrivals.ts'
+import type { Sacrifice } from './sacrifice.ts'
 import type { RunSetup } from './setup.ts'
 import { type StageMix, stageMix } from './stage-mix.ts'
 import { type Fairness, fairnessOf, type TenantMetrics } from './tenants.ts'
@@ -159,6 +160,8 @@ export interface SimulationData {
   remaining: string | null
   /** With `autoTune`. */
   tuning: Tuning | undefined
+  /** With the parameter `sacrifice`. */
+  sacrifice: Sacrifice | undefined
   /** [workflows] */
   latencyMs: Float64Array
   /** [workflows] */
@@ -197,6 +200,8 @@ export class SimulationResult {
   readonly remaining: string | null
   /** What the auto-tuner did, and its regret; undefined without. */
   readonly tuning: Tuning | undefined
+  /** What the parameter `sacrifice` cost and who paid; undefined without. */
+  readonly sacrifice: Sacrifice | undefined
   readonly latencyMs: Float64Array
   readonly baseMs: Float64Array
   readonly arrivalMs: Float64Array
@@ -229,6 +234,7 @@ export class SimulationResult {
     this.error = data.error
     this.remaining = data.remaining
     this.tuning = data.tuning
+    this.sacrifice = data.sacrifice
     this.latencyMs = data.latencyMs
     this.baseMs = data.baseMs
     this.arrivalMs = data.arrivalMs

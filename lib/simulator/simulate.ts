@@ -12,6 +12,7 @@ import { prepare } from './prepare.ts'
 import { isAlpha, readOptions } from './read-options.ts'
 import { type CheckedPlanning, remainingText } from './read-planning.ts'
 import { type CacheCounts, type CallColumns, SimulationResult } from './result.ts'
+import { sacrificeColumn, sacrificeOf, sacrificeShare } from './sacrifice.ts'
 import { setupOf } from './setup.ts'
 import { OptionReader } from './validate.ts'
 
@@ -52,10 +53,17 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
   const paired = run.pairs !== undefined
   const callColumns = perCall ? perCallColumns(trace, paired) : undefined
   const { pairs: pairColumns, ...common } = callColumns ?? {}
-  const outputs: NativeOutputs = { ...columns, ...common, ...pairColumns }
+  const sacrificed = sacrificeShare(run) > 0 ? sacrificeColumn(trace.workflows) : undefined
+  const outputs: NativeOutputs = {
+    ...columns,
+    ...common,
+    ...pairColumns,
+    ...(sacrificed && { sacrificed }),
+  }
   const { workers, background, signal, onProgress } = checked
+  const variants = [{ alpha, replication }]
   const batch = await runBatch(prepared, {
-    variants: [{ alpha, replication }],
+    variants,
     scales: new Float64Array(0),
     workers,
     background,
@@ -65,6 +73,8 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
     record,
   })
 
+  const sacrifice =
+    sacrificed && (await sacrificeOf(prepared, { ...columns, sacrificed }, { variants, workers, signal }))
   const tuning =
     autoTune && (await hindsight(prepared, autoTune, batch, { alpha, replication, workers, signal }))
   const value = (name: Parameters<typeof batch.value>[1]) => batch.value(0, name)
@@ -114,6 +124,7 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
     error: checked.error?.text,
     remaining: remainingText(checked.planning.remaining),
     tuning,
+    sacrifice,
     ...columns,
     perCall: callColumns,
     log: batch.log,

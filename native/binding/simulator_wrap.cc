@@ -38,6 +38,7 @@ bool readOutputs(Napi::Object from, const Trace& bound, bool shared, std::vector
   if (!output(from, "latencyMs", napi_float64_array, trace.workflows, shared, &out->latencyMs) ||
       !output(from, "baseMs", napi_float64_array, trace.workflows, shared, &out->baseMs) ||
       !output(from, "arrivalMs", napi_float64_array, trace.workflows, shared, &out->arrivalMs) ||
+      !output(from, "sacrificed", napi_uint8_array, trace.workflows, shared, &out->sacrificed) ||
       !output(from, "instance", napi_uint16_array, trace.calls, shared, &out->instance) ||
       !output(from, "readyMs", napi_float64_array, trace.calls, shared, &out->readyMs) ||
       !output(from, "leasedMs", napi_float64_array, trace.calls, shared, &out->leasedMs) ||

@@ -13,6 +13,7 @@
 //   chooseDecode(view, p)  a decode instance among eachDecode, which has at least one
 // and may have
 //   kNeedsBacklog     true: it reads the prefill instances' backlog
+//   kPricesKv         true: its plans charge for scarce KV (kv_price.h)
 //
 // It may keep state of its own (a counter); it sees the cluster only through the view. On a prefill instance
 // the ledger counts the calls from their assignment until their KV has left, on a decode instance from the
@@ -32,6 +33,9 @@
 #include "workflow/parameters.h"
 
 namespace laxity {
+
+template <class P>
+inline constexpr bool kPricesKv = requires { requires P::kPricesKv; };
 
 class PairView {
  public:

@@ -8,6 +8,7 @@
 #include "placement/pairs/distserve.h"
 #include "placement/pairs/earliest_finish.h"
 #include "placement/pairs/global_queue.h"
+#include "placement/pairs/kv_price.h"
 #include "placement/pairs/least_loaded.h"
 #include "placement/pairs/mooncake.h"
 #include "placement/pairs/round_robin.h"
@@ -16,7 +17,7 @@
 namespace laxity {
 
 using PairPlacement = std::variant<EarliestFinishPair, LeastLoadedPair, RoundRobinPair, GlobalQueuePair,
-                                   SplitwisePair, DistServePair, MooncakePair>;
+                                   SplitwisePair, DistServePair, MooncakePair, KvPricePair>;
 
 /// False where no pair placement has this name.
 bool makePairPlacement(std::string_view name, PairPlacement* out);

@@ -27,6 +27,9 @@ void Frame::begin(Nanos t, const PrefillPool& prefill, const DecodePool& decodeP
   const std::size_t lanes = std::size_t{groups} * kLanes;
 
   decode.begin(decodePool, t, size);
+  prices.resize(decodeClasses);
+  for (std::uint32_t g = 0; g < decodeClasses; ++g) prices[g] = decodePool.price(g);
+  priced = std::any_of(prices.begin(), prices.end(), [](double price) { return price > 0; });
   columns_.assign(decodePool.size(), {ColumnState::kUnknown, kNoSlot});
   storageUsed_ = 0;
 
@@ -53,7 +56,7 @@ void Frame::begin(Nanos t, const PrefillPool& prefill, const DecodePool& decodeP
   settle();
 
   for (std::vector<double>* column :
-       {&origin, &slope, &skip, &toReady, &wait, &service, &decodeRank, &score}) {
+       {&origin, &slope, &skip, &toReady, &wait, &service, &charge, &decodeRank, &score, &tokens}) {
     column->resize(lanes);
   }
   slot.resize(lanes);
@@ -75,6 +78,7 @@ void Frame::begin(Nanos t, const PrefillPool& prefill, const DecodePool& decodeP
     const std::uint8_t bit = static_cast<std::uint8_t>(1u << (i % kLanes));
     double* out = blocks_.data() + std::size_t{group} * rows_ * kLanes + i % kLanes;
     kv[i] = calls.byKv()[i].kv;
+    tokens[i] = static_cast<double>(kv[i]);
     slot[i] = calls.byKv()[i].slot;
     const WaitingCall& c = calls.at(slot[i]);
     const double* pre = calls.prefill(slot[i]);
@@ -115,12 +119,13 @@ void Frame::begin(Nanos t, const PrefillPool& prefill, const DecodePool& decodeP
 void Frame::pad(std::uint32_t i) {
   slot[i] = slot[size - 1];
   kv[i] = kv[size - 1];
+  tokens[i] = tokens[size - 1];
   skip[i] = allBits();
   source[i] = static_cast<std::int32_t>(clip.size()) - 1;
   holder[0][i] = holder[1][i] = source[i];
   decodeRank[i] = -1;
   score[i] = -kInfinite;
-  origin[i] = slope[i] = toReady[i] = wait[i] = service[i] = 0;
+  origin[i] = slope[i] = toReady[i] = wait[i] = service[i] = charge[i] = 0;
 }
 
 double Frame::prefillTime(std::uint32_t i, std::uint32_t p) const {
@@ -228,11 +233,12 @@ void Frame::compact() {
     for (std::uint32_t row = 0; row < rows_; ++row) target[row * kLanes] = from[row * kLanes];
     slot[to] = slot[i];
     kv[to] = kv[i];
+    tokens[to] = tokens[i];
     source[to] = source[i];
     holder[0][to] = holder[0][i];
     holder[1][to] = holder[1][i];
     for (std::vector<double>* column :
-         {&origin, &slope, &skip, &toReady, &wait, &service, &decodeRank, &score}) {
+         {&origin, &slope, &skip, &toReady, &wait, &service, &charge, &decodeRank, &score}) {
       (*column)[to] = (*column)[i];
     }
     for (std::uint32_t k = 0; k < storageUsed_; ++k) storage_[k][to] = storage_[k][i];

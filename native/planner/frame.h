@@ -13,6 +13,9 @@
 // A lane keeps its cached pair as (source, toReady, wait, service, decode rank) and the score of that pair
 // *now*:
 //   score = (max(clip[source] + toReady, wait) + service - origin) * slope
+// With prices on KV the cached pair is the one of least cost, finish + charge, and also has its charge; exact
+// scores are of its finish, touched lanes are valued with finish + charge instead: the pair that will be best
+// ends no later than it costs, and costs no more than the cached one now.
 // Any pair's present value bounds the best one from above, so a lane whose source or decode instance a commit
 // has changed is only valued again and marked stale; it is evaluated if its bound comes out first. A score
 // that is not stale is exact (planner.md, claim 3). Compare claim 4: no bound on drifts is needed.
@@ -52,6 +55,7 @@ class Frame {
   std::uint32_t live = 0;
   std::vector<std::uint32_t> slot;
   std::vector<std::int64_t> kv;
+  std::vector<double> tokens;  ///< kv once more
   std::vector<double> origin;
   std::vector<double> slope;
   std::vector<double> skip;             ///< all bits set: not for the vector evaluation (dead or locked)
@@ -62,6 +66,7 @@ class Frame {
   std::vector<double> toReady;
   std::vector<double> wait;
   std::vector<double> service;
+  std::vector<double> charge;  ///< service * price of the class * kv
   std::vector<double> decodeRank;
   std::vector<double> score;
 
@@ -79,6 +84,8 @@ class Frame {
   std::vector<std::uint32_t> representatives;
 
   DecodeProjection decode;
+  bool priced = false;         ///< some price is not 0
+  std::vector<double> prices;  ///< by decode class
   bool holders = false;
   std::uint32_t prefillClasses = 0;
   std::uint32_t decodeClasses = 0;
@@ -104,6 +111,10 @@ class Frame {
   double finishOf(std::uint32_t i) const { return std::max(readyOf(i), wait[i]) + service[i]; }
   double valueOf(std::uint32_t i) const {
     return decodeRank[i] < 0 ? -kInfinite : (finishOf(i) - origin[i]) * slope[i];
+  }
+  /// No less than the value of the pair that is best now.
+  double boundOf(std::uint32_t i) const {
+    return decodeRank[i] < 0 ? -kInfinite : (finishOf(i) + charge[i] - origin[i]) * slope[i];
   }
 
   /// w_d of every lane: exact with `exact`, else a lower bound (what it was earlier in the plan). Exact
@@ -175,7 +186,7 @@ class Frame {
 
 /// The best pair of one lane, as planner.md 9: per decode class the earliest decode-ready time over the
 /// prefill representatives and holders, then the class by (time per token, rank), until no later instance can
-/// win. `wait(d)` and `bound(d) <= wait(d)`.
+/// win: with equal ready times both finish and cost rise along it. `wait(d)` and `bound(d) <= wait(d)`.
 template <class Wait, class Bound>
 void evaluate(Frame& f, std::uint32_t i, Wait&& wait, Bound&& bound) {
   const double* block = f.block(i / kLanes) + i % kLanes;
@@ -183,6 +194,7 @@ void evaluate(Frame& f, std::uint32_t i, Wait&& wait, Bound&& bound) {
   const std::uint32_t lock = f.call(i).lock;
   const double* clip = f.clip.data();
   const double* rank = f.rank.data();
+  double bestCost = kInfinite;
   double bestFinish = kInfinite;
   double bestReady = -kInfinite;
   double bestDecode = -1;
@@ -217,20 +229,27 @@ void evaluate(Frame& f, std::uint32_t i, Wait&& wait, Bound&& bound) {
       }
     }
     if (ready == kInfinite) continue;
+    const double share = f.prices[g] * static_cast<double>(f.kv[i]);
     for (; d != last; ++d) {
       const double service = output * d->perToken;
-      if (ready + service > bestFinish) break;
-      if (std::max(ready, bound(d->slot)) + service > bestFinish) continue;
+      const double charge = service * share;
+      if (ready + service + charge > bestCost) break;
+      if (std::max(ready, bound(d->slot)) + service + charge > bestCost) continue;
       const double w = wait(d->slot);
       const double finish = std::max(ready, w) + service;
-      if (finish < bestFinish ||
-          (finish == bestFinish && (ready < bestReady || (ready == bestReady && d->rank < bestDecode)))) {
+      const double cost = finish + charge;
+      if (cost < bestCost ||
+          (cost == bestCost &&
+           (finish < bestFinish ||
+            (finish == bestFinish && (ready < bestReady || (ready == bestReady && d->rank < bestDecode)))))) {
+        bestCost = cost;
         bestFinish = finish;
         bestReady = ready;
         bestDecode = d->rank;
         bestSource = source;
         f.wait[i] = w;
         f.service[i] = service;
+        f.charge[i] = charge;
       }
       if (w <= ready) break;
     }

@@ -23,10 +23,12 @@ LAXITY_AVX2 inline double highest(__m256d v) {
   return _mm_cvtsd_f64(_mm_max_sd(pair, _mm_unpackhi_pd(pair, pair)));
 }
 
-/// Scores of a group's cached pairs now, minus infinity without one; returns the largest.
+/// Scores of a group's cached pairs now, minus infinity without one; returns the largest. With `charge`:
+/// bounds.
 LAXITY_AVX2 inline double value(Frame& f, std::uint32_t lane, __m256d ready, __m256d wait, __m256d service,
-                                __m256d decodeRank) {
-  const __m256d finish = _mm256_add_pd(_mm256_max_pd(ready, wait), service);
+                                __m256d decodeRank, const __m256d* charge = nullptr) {
+  __m256d finish = _mm256_add_pd(_mm256_max_pd(ready, wait), service);
+  if (charge != nullptr) finish = _mm256_add_pd(finish, *charge);
   const __m256d score = _mm256_mul_pd(_mm256_sub_pd(finish, _mm256_loadu_pd(f.origin.data() + lane)),
                                       _mm256_loadu_pd(f.slope.data() + lane));
   const __m256d absent = _mm256_cmp_pd(decodeRank, _mm256_setzero_pd(), _CMP_LT_OQ);
@@ -44,6 +46,19 @@ __attribute__((noinline)) void askAgain(Frame& f, std::uint32_t d, double* waits
   }
 }
 
+/// All bits of the lanes whose bit is set.
+LAXITY_AVX2 inline __m256d lanesOf(std::uint8_t bits) {
+  const __m256i own = _mm256_set_epi64x(8, 4, 2, 1);
+  return _mm256_castsi256_pd(_mm256_cmpeq_epi64(_mm256_and_si256(_mm256_set1_epi64x(bits), own), own));
+}
+
+template <bool kPriced>
+LAXITY_AVX2 inline __m256d cost(__m256d finish, __m256d charge) {
+  if constexpr (kPriced) return _mm256_add_pd(finish, charge);
+  return finish;
+}
+
+template <bool kPriced>
 LAXITY_AVX2 void evaluateGroup(Frame& f, std::uint32_t group) {
   const std::uint32_t lane = group * kLanes;
   const double* block = f.block(group);
@@ -57,6 +72,8 @@ LAXITY_AVX2 void evaluateGroup(Frame& f, std::uint32_t group) {
   const __m256d output = _mm256_loadu_pd(block);
   const __m256d skip = _mm256_loadu_pd(f.skip.data() + lane);
   __m256d bestFinish = infinite;
+  __m256d bestCost = infinite;  // kPriced; else the finish is the cost
+  __m256d bestCharge = _mm256_setzero_pd();
   __m256d bestReady = _mm256_set1_pd(-kInfinite);
   __m256d bestDecode = none;
   __m256d bestSource = never;
@@ -94,10 +111,15 @@ LAXITY_AVX2 void evaluateGroup(Frame& f, std::uint32_t group) {
       }
     }
     __m256d stopped = _mm256_or_pd(skip, _mm256_cmp_pd(ready, infinite, _CMP_EQ_OQ));
+    const __m256d share =
+        kPriced ? _mm256_mul_pd(_mm256_broadcast_sd(&f.prices[g]), _mm256_loadu_pd(f.tokens.data() + lane))
+                : _mm256_setzero_pd();
     for (; d != last; ++d) {
       const __m256d service = _mm256_mul_pd(output, _mm256_broadcast_sd(&d->perToken));
       const __m256d bound = _mm256_add_pd(ready, service);
-      stopped = _mm256_or_pd(stopped, _mm256_cmp_pd(bound, bestFinish, _CMP_GT_OQ));
+      const __m256d charge = kPriced ? _mm256_mul_pd(service, share) : _mm256_setzero_pd();
+      const __m256d& least = kPriced ? bestCost : bestFinish;
+      stopped = _mm256_or_pd(stopped, _mm256_cmp_pd(cost<kPriced>(bound, charge), least, _CMP_GT_OQ));
       const int open = ~_mm256_movemask_pd(stopped) & 0xf;
       if (open == 0) break;
       double* waits = f.waits(d->slot, false);
@@ -106,12 +128,13 @@ LAXITY_AVX2 void evaluateGroup(Frame& f, std::uint32_t group) {
       if (waits != nullptr) {
         waiting = _mm256_loadu_pd(waits + lane);
         finish = _mm256_add_pd(_mm256_max_pd(ready, waiting), service);
-        int wanted = _mm256_movemask_pd(_mm256_cmp_pd(finish, bestFinish, _CMP_LE_OQ)) & open;
+        int wanted =
+            _mm256_movemask_pd(_mm256_cmp_pd(cost<kPriced>(finish, charge), least, _CMP_LE_OQ)) & open;
         if (wanted != 0 && !f.waitsAreExact(d->slot)) {
           askAgain(f, d->slot, waits, lane, wanted);
           waiting = _mm256_loadu_pd(waits + lane);
           finish = _mm256_add_pd(_mm256_max_pd(ready, waiting), service);
-          wanted = _mm256_movemask_pd(_mm256_cmp_pd(finish, bestFinish, _CMP_LE_OQ)) & open;
+          wanted = _mm256_movemask_pd(_mm256_cmp_pd(cost<kPriced>(finish, charge), least, _CMP_LE_OQ)) & open;
         }
         if (wanted == 0) continue;  // nobody wins here, and nobody attains its bound
       }
@@ -119,9 +142,18 @@ LAXITY_AVX2 void evaluateGroup(Frame& f, std::uint32_t group) {
       const __m256d tie = _mm256_or_pd(_mm256_cmp_pd(ready, bestReady, _CMP_LT_OQ),
                                        _mm256_and_pd(_mm256_cmp_pd(ready, bestReady, _CMP_EQ_OQ),
                                                      _mm256_cmp_pd(rank, bestDecode, _CMP_LT_OQ)));
-      const __m256d better = _mm256_andnot_pd(
-          stopped, _mm256_or_pd(_mm256_cmp_pd(finish, bestFinish, _CMP_LT_OQ),
-                                _mm256_and_pd(_mm256_cmp_pd(finish, bestFinish, _CMP_EQ_OQ), tie)));
+      __m256d wins = _mm256_or_pd(_mm256_cmp_pd(finish, bestFinish, _CMP_LT_OQ),
+                                  _mm256_and_pd(_mm256_cmp_pd(finish, bestFinish, _CMP_EQ_OQ), tie));
+      if constexpr (kPriced) {
+        wins = _mm256_or_pd(
+            _mm256_cmp_pd(cost<kPriced>(finish, charge), bestCost, _CMP_LT_OQ),
+            _mm256_and_pd(_mm256_cmp_pd(cost<kPriced>(finish, charge), bestCost, _CMP_EQ_OQ), wins));
+      }
+      const __m256d better = _mm256_andnot_pd(stopped, wins);
+      if constexpr (kPriced) {
+        bestCost = _mm256_blendv_pd(bestCost, cost<kPriced>(finish, charge), better);
+        bestCharge = _mm256_blendv_pd(bestCharge, charge, better);
+      }
       bestFinish = _mm256_blendv_pd(bestFinish, finish, better);
       bestReady = _mm256_blendv_pd(bestReady, ready, better);
       bestDecode = _mm256_blendv_pd(bestDecode, rank, better);
@@ -137,6 +169,7 @@ LAXITY_AVX2 void evaluateGroup(Frame& f, std::uint32_t group) {
   _mm256_storeu_pd(f.toReady.data() + lane, _mm256_sub_pd(bestReady, gather(clip, source)));
   _mm256_storeu_pd(f.wait.data() + lane, bestWait);
   _mm256_storeu_pd(f.service.data() + lane, bestService);
+  if constexpr (kPriced) _mm256_storeu_pd(f.charge.data() + lane, bestCharge);
   _mm256_storeu_pd(f.decodeRank.data() + lane, bestDecode);
   f.best[group] = value(f, lane, bestReady, bestWait, bestService, bestDecode);
   f.staleIn[group] = 0;
@@ -175,10 +208,16 @@ LAXITY_AVX2 std::uint32_t pick(Frame& f) {
 }
 
 LAXITY_AVX2 std::uint32_t first(Frame& f) {
-  for (std::uint32_t group = 0; group < f.groups; ++group) evaluateGroup(f, group);
+  for (std::uint32_t group = 0; group < f.groups; ++group) {
+    if (f.priced)
+      evaluateGroup<true>(f, group);
+    else
+      evaluateGroup<false>(f, group);
+  }
   return pick(f);
 }
 
+template <bool kPriced>
 LAXITY_AVX2 std::uint32_t next(Frame& f, const Changed& changed) {
   const std::int32_t* source = f.source.data();
   const double* decodeRank = f.decodeRank.data();
@@ -198,6 +237,7 @@ LAXITY_AVX2 std::uint32_t next(Frame& f, const Changed& changed) {
     exact = f.waitsAreExact(changed.decode);
   }
   const __m256d perToken = _mm256_broadcast_sd(&f.decode.candidate(changed.decode)->perToken);
+  const __m256d price = _mm256_broadcast_sd(&f.prices[f.decode.classOf(changed.decode)]);
   const double* clip = f.clip.data();
   double* toReady = f.toReady.data();
   double* wait = f.wait.data();
@@ -226,13 +266,26 @@ LAXITY_AVX2 std::uint32_t next(Frame& f, const Changed& changed) {
       _mm256_storeu_pd(service + lane, serving);
     }
     f.staleIn[group] |= static_cast<std::uint8_t>(touched);
-    f.best[group] = value(f, lane, _mm256_add_pd(gather(clip, from), _mm256_loadu_pd(toReady + lane)),
-                          waiting, serving, rank);
+    const __m256d ready = _mm256_add_pd(gather(clip, from), _mm256_loadu_pd(toReady + lane));
+    if constexpr (kPriced) {
+      const __m256d share = _mm256_mul_pd(price, _mm256_loadu_pd(f.tokens.data() + lane));
+      const __m256d charge =
+          _mm256_blendv_pd(_mm256_loadu_pd(f.charge.data() + lane), _mm256_mul_pd(serving, share), here);
+      _mm256_storeu_pd(f.charge.data() + lane, charge);
+      const __m256d above = _mm256_and_pd(charge, lanesOf(f.staleIn[group]));  // exact scores stay
+      f.best[group] = value(f, lane, ready, waiting, serving, rank, &above);
+    } else {
+      f.best[group] = value(f, lane, ready, waiting, serving, rank);
+    }
   }
   return pick(f);
 }
 
-constexpr Kernel kAvx2{first, next};
+std::uint32_t nextOf(Frame& f, const Changed& changed) {
+  return f.priced ? next<true>(f, changed) : next<false>(f, changed);
+}
+
+constexpr Kernel kAvx2{first, nextOf};
 
 }  // namespace
 

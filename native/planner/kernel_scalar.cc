@@ -50,6 +50,7 @@ std::uint32_t next(Frame& f, const Changed& changed) {
     f.expectWaits(changed.decode, asking);
   }
   const double perToken = f.decode.candidate(changed.decode)->perToken;
+  const double price = f.prices[f.decode.classOf(changed.decode)];
   for (std::uint32_t group = 0; group < f.groups; ++group) {
     std::uint8_t touched = 0;
     for (std::uint32_t lane = 0; lane < kLanes; ++lane) {
@@ -59,8 +60,9 @@ std::uint32_t next(Frame& f, const Changed& changed) {
       if (decode) {
         f.wait[i] = fit ? 0 : f.waitOf(changed.decode, i);
         f.service[i] = f.output(i) * perToken;
+        f.charge[i] = f.service[i] * (price * f.tokens[i]);
       }
-      f.score[i] = f.valueOf(i);
+      f.score[i] = f.boundOf(i);
       touched |= static_cast<std::uint8_t>(1u << lane);
     }
     if (touched == 0) continue;

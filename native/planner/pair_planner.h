@@ -1,15 +1,17 @@
 // The pair planner: which waiting call goes next, and on which prefill and decode instance (HexAGenT's joint
 // greedy, papers.md 2.5; semantics planner.md 2).
 //
-// Assumes: during one plan the pools, transfer times and cached prefixes do not change; time per token and KV
-// waits never fall when a call commits (pools.h, projection.h).
+// Assumes: during one plan the pools, prices, transfer times and cached prefixes do not change; time per
+// token and KV waits never fall when a call commits (pools.h, projection.h).
 //
 // One call on a pair (p, d), classes h, g:
 //   prefill end = max(ready_p, t) + prefill_h          (a holder of a prefix: its own time)
 //   ready       = prefill end + transfer_hg
 //   finish      = max(ready, w_d(m)) + output * perToken_d
-// Its best pair is the least (finish, ready, perm[d], perm[p]); infeasible where m > capacity_d, and a locked
-// call has only its d. A call without any feasible pair stays unplanned.
+//   cost        = finish + output * perToken_d * (price_g * m)      (price_g: DecodePool::setPrice, 0 by
+//   default)
+// Its best pair is the least (cost, finish, ready, perm[d], perm[p]); infeasible where m > capacity_d, and a
+// locked call has only its d. A call without any feasible pair stays unplanned.
 //
 // Procedure, `greedy`: repeat { take the call that the order puts first, on its best pair; commit it }:
 // ready_p = prefill end; d holds m more tokens until finish, one more sequence, another time per token.

@@ -1,6 +1,7 @@
 #include "planner/pools.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace laxity {
 namespace {
@@ -104,6 +105,7 @@ Status DecodePool::configure(std::span<const DecodeClass> classes) {
   instances_.clear();
   held_.clear();
   classes_.assign(classes.begin(), classes.end());
+  prices_.assign(classes.size(), 0);
   lists_.assign(classes.size(), {});
   index();
   return Status::kOk;
@@ -137,6 +139,13 @@ Status DecodePool::setCapacity(std::uint32_t slot, std::int64_t capacity) {
   if (!knows(slot)) return Status::kUnknownInstance;
   if (capacity < 1 || capacity > kMaxKvTokens) return Status::kBadTokens;
   instances_[slot].capacity = capacity;
+  return Status::kOk;
+}
+
+Status DecodePool::setPrice(std::uint32_t hardwareClass, double perToken) {
+  if (hardwareClass >= prices_.size() || !(perToken >= 0 && perToken <= std::numeric_limits<double>::max()))
+    return Status::kBadValue;
+  prices_[hardwareClass] = perToken;
   return Status::kOk;
 }
 

@@ -121,7 +121,10 @@ class DecodePool {
   /// A slot whose instance is not present and holds no call may be added again.
   Status add(std::uint32_t slot, std::uint32_t hardwareClass, std::int64_t capacity, std::uint64_t tie);
   Status setPresent(std::uint32_t slot, bool present);
-  Status setCapacity(std::uint32_t slot, std::int64_t capacity);                              ///< O(1)
+  Status setCapacity(std::uint32_t slot, std::int64_t capacity);  ///< O(1)
+  /// What a token of KV on an instance of the class costs, in parts of the time that the call decodes there
+  /// (pair_planner.h): finite, >= 0. O(1)
+  Status setPrice(std::uint32_t hardwareClass, double perToken);
   Status setClock(std::uint32_t slot, Nanos at, std::int64_t iteration, Nanos perIteration);  ///< O(1)
   Status revise(std::uint32_t slot);                                                          ///< O(1)
 
@@ -143,6 +146,7 @@ class DecodePool {
   std::size_t size() const { return instances_.size(); }
   std::uint32_t classes() const { return static_cast<std::uint32_t>(classes_.size()); }
   const DecodeClass& hardware(std::uint32_t k) const { return classes_[k]; }
+  double price(std::uint32_t k) const { return prices_[k]; }
   const DecodeInstance& at(std::uint32_t slot) const { return instances_[slot]; }
   /// Present instances of a class by ascending (perToken, rank).
   const std::vector<DecodeCandidate>& list(std::uint32_t k) const { return lists_[k]; }
@@ -167,6 +171,7 @@ class DecodePool {
 
   std::vector<DecodeInstance> instances_;
   std::vector<DecodeClass> classes_;
+  std::vector<double> prices_;  ///< by class
   std::vector<std::vector<DecodeCandidate>> lists_;
   std::vector<std::uint32_t> byRank_;
   std::vector<Held> held_;

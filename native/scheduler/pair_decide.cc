@@ -419,9 +419,38 @@ bool Scheduler::redirect(std::uint32_t slot, std::uint32_t* prefill, std::uint32
   return *prefill != plannedPrefill || *decode != plannedDecode;
 }
 
+/// Which workflows that wait are put behind the others from now on (sacrifice.h), looked at in the order of
+/// arrival.
+void Scheduler::chooseSacrifices() {
+  sacrificeCandidates_.clear();
+  for (const auto& entry : pairs_->waitingCalls()) {
+    const Call& c = graph_.call(entry.slot);
+    const Workflow& w = graph_.workflow(c.workflow);
+    const bool told = c.remaining >= 0 || w.declaredHorizon >= 0 || beyond(c, w) > 0;
+    if (told && !w.sacrificed) sacrificeCandidates_.push_back(entry.slot);
+  }
+  std::sort(sacrificeCandidates_.begin(), sacrificeCandidates_.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return graph_.call(a).rank < graph_.call(b).rank; });
+  const double share = config_.parameters[Parameter::kSacrifice];
+  for (const std::uint32_t slot : sacrificeCandidates_) {
+    const Call& c = graph_.call(slot);
+    Workflow& w = graph_.workflow(c.workflow);
+    if (w.sacrificed) continue;
+    if (w.size == 0) {
+      w.size = std::max<Nanos>(1, w.horizon + beyond(c, w));
+      pairs_->sacrifice.see(w.size);
+    }
+    if (!pairs_->sacrifice.allows(w.size, share)) continue;
+    if (!(Ratio::key(pairOrderView(c, kNoSlot)) > Sacrifice::kLate)) continue;
+    w.sacrificed = true;
+    pairs_->sacrifice.take();
+  }
+}
+
 /// Tells the planner how the waiting calls compare. True: by keys linear in their projected finish; false: by
 /// keys.
 bool Scheduler::keyWaiting() {
+  if (sacrifices_) chooseSacrifices();
   bool demoted = false;
   if (needsDelta_ && ageing_ == 0 && shareSlack_ == 0) {
     std::visit(

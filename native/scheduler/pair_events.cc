@@ -68,7 +68,7 @@ void Scheduler::joinDecode(std::uint32_t slot, std::uint32_t decode, Nanos kvRea
   Instance& d = cluster_.at(decode);
   const std::int64_t kv = kvNeed(c);
   const CallCost cost{pairs_->decodeAlone(slot)[d.hardwareClass], 0, kv, kv, c.sequences, 0};
-  pairs_->commit(cluster_, slot, decode, cost, kvReady, finish);
+  pairs_->commit(cluster_, slot, decode, cost, kvReady, finish, now_);
   d.firstLease = slot;
   d.ledger.assign(cost);
   d.ledger.commit(cost);

@@ -113,6 +113,17 @@ void Pairs::rebuild(const Cluster& cluster, const Graph& graph, Nanos t) {
     retime(cluster, m, t, 0, 0);
     committed_.setForeign(poolSlot_[m], foreign_[m].kv, foreign_[m].sequences, foreign_[m].until);
   }
+  pressure_.resize(classes.size());
+  for (const std::uint32_t k : decodeClasses_) {
+    std::int64_t held = 0;
+    std::int64_t capacity = 0;
+    for (const std::uint32_t m : classes[k].members) {
+      const DecodeInstance& d = committed_.at(poolSlot_[m]);
+      held += d.used;
+      if (d.present) capacity += d.capacity;
+    }
+    pressure_.set(k, held, capacity, t);
+  }
   slowed_.resize(classes.size());
   for (std::uint32_t k = 0; k < classes.size(); ++k) slow(cluster, k);
 }
@@ -141,13 +152,14 @@ void Pairs::retime(const Cluster& cluster, std::uint32_t decode, Nanos t, std::i
 // --- leg d
 
 void Pairs::commit(const Cluster& cluster, std::uint32_t slot, std::uint32_t decode, const CallCost& cost,
-                   Nanos kvReady, Nanos finish) {
+                   Nanos kvReady, Nanos finish, Nanos t) {
   PairCall& pair = calls_[slot];
   pair.decode = decode;
   pair.cost = cost;
   pair.kvReady = kvReady;
   pair.finish = std::min(finish, kMaxTime);
   committed_.reserve(slot, poolSlot_[decode], cost.kv, cost.context, cost.sequences, pair.finish);
+  pressure_.change(cluster.at(decode).hardwareClass, cost.kv, t);
   pair.previousOnDecode = kNoSlot;
   pair.nextOnDecode = cluster.at(decode).firstLease;
   if (pair.nextOnDecode != kNoSlot) calls_[pair.nextOnDecode].previousOnDecode = slot;
@@ -187,6 +199,7 @@ void Pairs::run(const Cluster& cluster, const Call& c, std::uint32_t slot, Nanos
 void Pairs::release(const Cluster& cluster, std::uint32_t slot, Nanos t) {
   PairCall& pair = calls_[slot];
   committed_.release(slot);
+  pressure_.change(cluster.at(pair.decode).hardwareClass, -pair.cost.kv, t);
   if (pair.admitted) admitted_.release(slot);
   if (pair.running) retime(cluster, pair.decode, t, -std::int64_t{pair.cost.sequences}, -pair.context);
   if (pair.previousOnDecode != kNoSlot) calls_[pair.previousOnDecode].nextOnDecode = pair.nextOnDecode;
@@ -248,6 +261,7 @@ Nanos Pairs::decodeFinish(const Call& c, const PairCall& pair, Nanos t) const {
 Pairs::Projection Pairs::best(const Cluster& cluster, const Call& c, const Estimate* estimates,
                               const Nanos* decodeAlone, std::uint32_t prefill, Nanos t) const {
   Projection best;
+  double bestCost = 0;
   std::uint64_t bestDecodeTie = 0;
   std::uint64_t bestPrefillTie = 0;
   const std::int64_t kv = std::int64_t{c.promptTokens} + std::int64_t{c.predictedTokens} * c.sequences;
@@ -262,19 +276,26 @@ Pairs::Projection Pairs::best(const Cluster& cluster, const Call& c, const Estim
       const auto& list = committed_.list(g);
       if (list.empty()) continue;
       const Nanos ready = end + transferNow(cluster, p, decodeInstances_[list.front().slot], c.promptTokens);
+      const double share = priceWeight_ > 0 ? kvPrice(cluster, g, t) * static_cast<double>(kv) : 0;
       for (const DecodeCandidate& candidate : list) {
         const DecodeInstance& d = committed_.at(candidate.slot);
         const Nanos service = outputOf(c) * d.perToken;
-        if (ready + service > best.finish) break;
+        const double charge = static_cast<double>(service) * share;
+        const auto costs = [&](Nanos finish) { return static_cast<double>(finish - t) + charge; };
+        if (best.decode != kNoSlot && costs(ready + service) > bestCost) break;
         const Nanos room = roomAt(d, kv, t);
         if (room == kNever) continue;
         const Nanos finish = std::max(ready, room) + service;
-        const bool first = best.decode == kNoSlot || finish < best.finish;
-        const bool tied = finish == best.finish && (ready != best.ready      ? ready < best.ready
-                                                    : d.tie != bestDecodeTie ? d.tie < bestDecodeTie
-                                                                             : from.tie < bestPrefillTie);
+        const double cost = costs(finish);
+        const bool first =
+            best.decode == kNoSlot || cost < bestCost || (cost == bestCost && finish < best.finish);
+        const bool tied = cost == bestCost && finish == best.finish &&
+                          (ready != best.ready      ? ready < best.ready
+                           : d.tie != bestDecodeTie ? d.tie < bestDecodeTie
+                                                    : from.tie < bestPrefillTie);
         if (first || tied) {
           best = {p, decodeInstances_[candidate.slot], ready, finish};
+          bestCost = cost;
           bestDecodeTie = d.tie;
           bestPrefillTie = from.tie;
         }
@@ -356,6 +377,13 @@ void Pairs::addWaiting(const Cluster& cluster, const Call& c, const Workflow& w,
     }
   }
   waiting_.add(slot, waiting, prefillRow_, transferRow_);
+}
+
+double Pairs::kvPrice(const Cluster& cluster, std::uint32_t decodeClass, Nanos t) const {
+  const std::uint32_t k = decodeClasses_[decodeClass];
+  const double price = priceWeight_ > 0 ? pressure_.price(k, priceWeight_, t) : 0;
+  if (price == 0) return 0;
+  return price / std::min(1.0, terms.overcommit) / static_cast<double>(cluster.classes()[k].spec.kvTokens);
 }
 
 void Pairs::removeWaiting(std::uint32_t slot) {

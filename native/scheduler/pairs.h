@@ -25,7 +25,9 @@
 #include "planner/pair_planner.h"
 #include "planner/pools.h"
 #include "planner/waiting_calls.h"
+#include "scheduler/kv_pressure.h"
 #include "scheduler/most_urgent.h"
+#include "scheduler/sacrifice.h"
 #include "workflow/graph.h"
 #include "workflow/horizon.h"
 #include "workflow/pair_estimate.h"
@@ -101,7 +103,7 @@ class Pairs {
 
   // --- leg d
   void commit(const Cluster& cluster, std::uint32_t slot, std::uint32_t decode, const CallCost& cost,
-              Nanos kvReady, Nanos finish);
+              Nanos kvReady, Nanos finish, Nanos t);
   void admit(std::uint32_t slot, Nanos finish);
   void expect(std::uint32_t slot, Nanos kvReady, Nanos finish);
   /// Its KV is on d and it has room: it decodes from the next iteration on.
@@ -148,11 +150,19 @@ class Pairs {
   /// Calls that wait beyond those a plan looks at. Kept only while there are more than kPlanLimit.
   MostUrgent crowd{kPlanLimit};
   FinishedRatios ratios;
+  Sacrifice sacrifice;
   std::uint32_t waiting() const { return waiting_.size(); }
   bool isWaiting(std::uint32_t slot) const { return waiting_.holds(slot); }
   const std::vector<WaitingCalls::ByKv>& waitingCalls() const { return waiting_.byKv(); }
   void setHorizon(std::uint32_t slot, double inverse, Nanos hint) {
     waiting_.setHorizon(slot, inverse, hint);
+  }
+  /// Whether plans charge for scarce KV, and how much; 0 = they do not.
+  void usePrice(double weight, double memoryMs) {
+    const bool priced =
+        std::visit([](const auto& p) { return kPricesKv<std::decay_t<decltype(p)>>; }, placement);
+    priceWeight_ = priced ? weight : 0;
+    pressure_.setMemory(memoryMs);
   }
   void setKey(std::uint32_t slot, std::int64_t key) { waiting_.setKey(slot, key); }
   /// Before a plan: prefill instances as their ledgers are, open where `open(instance)`; transfer times at
@@ -164,6 +174,7 @@ class Pairs {
       prefill_.setOpen(p, open(prefillInstances_[p]));
     }
     refreshLinks();
+    for (std::uint32_t g = 0; g < decodeClasses_.size(); ++g) committed_.setPrice(g, kvPrice(cluster, g, t));
   }
   std::uint32_t open() const { return prefill_.open(); }
   std::span<const PlanEntry> plan(Nanos t, bool projected) {
@@ -205,6 +216,8 @@ class Pairs {
   void retime(const Cluster& cluster, std::uint32_t decode, Nanos t, std::int64_t sequences,
               std::int64_t context);
   void refreshLinks();
+  /// Of a token on a class of the pool, at the present pressure.
+  double kvPrice(const Cluster& cluster, std::uint32_t decodeClass, Nanos t) const;
   void slow(const Cluster& cluster, std::uint32_t hardwareClass);
 
   std::size_t stride_ = 0;
@@ -222,6 +235,8 @@ class Pairs {
   std::vector<ForeignLoad> foreign_;   ///< by instance
   std::vector<Fine> slowed_;           ///< per token at the present load, by hardware class
   std::vector<std::uint32_t> moving_;  ///< transfers under way, by hardware class
+  KvPressure pressure_;                ///< by hardware class
+  double priceWeight_ = 0;
 
   PrefillPool prefill_;
   DecodePool committed_;

@@ -120,6 +120,10 @@ void Scheduler::cacheParameters() {
                    config_.parameters[Parameter::kHorizonQuantile]};
   const double slack = config_.parameters[Parameter::kTenantSlack];
   shareSlack_ = slack > 0 ? std::max<std::int64_t>(1, FairShares::slack(slack)) : 0;
+  sacrifices_ = config_.parameters[Parameter::kSacrifice] > 0 && std::holds_alternative<Ratio>(config_.order);
+  if (pairs_ != nullptr)
+    pairs_->usePrice(config_.binding == Binding::kAtCredit ? config_.parameters[Parameter::kKvPrice] : 0,
+                     config_.parameters[Parameter::kKvPriceMs]);
 }
 
 Status Scheduler::planArrived(Nanos t) {

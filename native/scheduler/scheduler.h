@@ -348,6 +348,7 @@ class Scheduler {
   bool redirect(std::uint32_t slot, std::uint32_t* prefill, std::uint32_t* decode);
   std::uint32_t avoided(std::uint32_t slot, Role role) const;
   bool keyWaiting();
+  void chooseSacrifices();
   void serveDecode(std::uint32_t instance);
   OrderView pairOrderView(const Call& c, std::uint32_t instance) const;
   Nanos pairDelta(const Call& c, std::uint32_t slot, std::uint32_t prefill) const;
@@ -616,7 +617,9 @@ class Scheduler {
   std::vector<Estimate> previewed_;     ///< scratch of preview
   std::vector<Nanos> previewedDecode_;  ///< the same, of decode classes
   FairShares shares_;
-  std::int64_t shareSlack_ = 0;               ///< 0 = off
+  std::int64_t shareSlack_ = 0;  ///< 0 = off
+  bool sacrifices_ = false;
+  std::vector<std::uint32_t> sacrificeCandidates_;  ///< scratch
   mutable std::int64_t shareLimit_ = kNever;  ///< of the queue that is looked at: who is above goes behind
   std::vector<std::int64_t> shareCharged_;    ///< [call slot] for the present attempt
   std::vector<std::pair<std::uint16_t, std::uint32_t>> shareWeights_;

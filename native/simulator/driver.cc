@@ -486,6 +486,8 @@ void Driver::workflowEnded(std::uint32_t index, Nanos t) {
   if (!w.closed) {
     w.closed = true;
     ++endedWorkflows_;
+    if (outputs_.sacrificed != nullptr)
+      outputs_.sacrificed[w.workflow] = scheduler_.graph().workflow(w.ref.slot).sacrificed ? 1 : 0;
     event(scheduler_.closeWorkflow(t, {w.ref}));
     if (!w.aborted) {
       metrics_.completed(w.workflow, w.arrival, t);

@@ -113,11 +113,12 @@ struct RunOptions {
 
 /// Where to write what; null or empty = not wanted. Times in ms.
 struct RunOutputs {
-  double* latencyMs = nullptr;        ///< [workflows], infinity where the workflow did not complete
-  double* baseMs = nullptr;           ///< [workflows]
-  double* arrivalMs = nullptr;        ///< [workflows]
-  std::uint16_t* instance = nullptr;  ///< [calls], of the last attempt; 65535 = never leased
-  double* readyMs = nullptr;          ///< [calls], NaN where it did not happen; so are the next
+  double* latencyMs = nullptr;         ///< [workflows], infinity where the workflow did not complete
+  double* baseMs = nullptr;            ///< [workflows]
+  double* arrivalMs = nullptr;         ///< [workflows]
+  std::uint8_t* sacrificed = nullptr;  ///< [workflows], 1 = put behind the others (scheduler/sacrifice.h)
+  std::uint16_t* instance = nullptr;   ///< [calls], of the last attempt; 65535 = never leased
+  double* readyMs = nullptr;           ///< [calls], NaN where it did not happen; so are the next
   double* leasedMs = nullptr;
   double* firstTokenMs = nullptr;
   double* finishedMs = nullptr;

@@ -115,6 +115,7 @@ struct Workflow {
   bool dirty = false;  ///< tails, critical path or deadline changed since keys were issued
   bool hasDeadline = false;
   bool tailsStale = false;
+  bool sacrificed = false;  ///< behind the others (scheduler/sacrifice.h)
   std::uint16_t tenant = 0;
   std::int32_t stageTemplate = -1;
   std::uint32_t cursor = 0;      ///< into the template
@@ -130,6 +131,7 @@ struct Workflow {
   Nanos declaredHorizon = -1;              ///< H when that was declared, plus it; -1 = none
   bool exactHorizon = false;               ///< it is exact, else a lower estimate
   Nanos predictedHorizon = 0;              ///< the final horizon by a predictor from outside, 0 = none
+  Nanos size = 0;                          ///< H + F when it was first looked at (scheduler/sacrifice.h)
   Nanos criticalPath = 0;                  ///< P
   Nanos finishedHead = 0;                  ///< largest head among finished calls
   Nanos wholePath = 0;                     ///< X (order/stretch.h)

@@ -63,6 +63,11 @@ enum class Parameter : std::uint16_t {
                        ///< (horizon_learner.h)
   kPredictHorizons,    ///< 1 = ratio: and what its own predictor, calibrated, says (horizon_learner.h)
   kRetryBackoffMs,     ///< before retry n a random part of so much x 2^(n - 1) passes; 0 = none
+  kKvPrice,        ///< kv-price: the price of KV per unit of its scarcity (scheduler/kv_pressure.h); 0 = none
+  kKvPriceMs,      ///< kv-price: memory of that scarcity
+  kSacrifice,      ///< ratio, in plans: share of workflows that may be put behind the others
+                   ///< (scheduler/sacrifice.h)
+  kSacrificeSoft,  ///< factor on the ratio of their calls
   kCount,
 };
 
@@ -111,6 +116,10 @@ inline constexpr std::array<ParameterInfo, static_cast<std::size_t>(Parameter::k
     {"structuralMinimum", 0, 0, 1},
     {"predictHorizons", 0, 0, 1},
     {"retryBackoffMs", 0, 0, 1e6},
+    {"kvPrice", 10, 0, 1e6},
+    {"kvPriceMs", 10'000, 1e-3, 1e12},
+    {"sacrifice", 0, 0, 0.1},
+    {"sacrificeSoft", 0.001, 1e-9, 1},
 }};
 
 class PolicyParameters {

@@ -436,8 +436,9 @@ TEST_CASE("no schedule of a tiny instance is below the bound; broken work terms 
 }
 
 TEST_CASE("no policy of the simulator is below the bound on random clusters") {
-  constexpr std::array<std::string_view, 7> kPlacements{
-      "earliest-finish", "least-loaded", "round-robin", "global-queue", "splitwise", "distserve", "mooncake"};
+  constexpr std::array<std::string_view, 8> kPlacements{"earliest-finish", "least-loaded", "round-robin",
+                                                        "global-queue",    "splitwise",    "distserve",
+                                                        "mooncake",        "kv-price"};
   std::uint32_t checked = 0;
   std::uint32_t outside = 0;
   std::uint32_t binding = 0;

@@ -15,11 +15,12 @@ std::int64_t perToken(const State& s, const Decode& d) {
 }
 
 struct Pair {
+  double cost = 0;
   std::int64_t finish = -1, ready = 0, end = 0;
   int p = -1, d = -1;
 };
 
-/// The least (finish, ready, decode tie, prefill tie) over all pairs.
+/// The least (cost, finish, ready, decode tie, prefill tie) over all pairs.
 Pair bestPair(const State& s, const Call& c) {
   Pair best;
   for (std::size_t d = 0; d < s.decode.size(); ++d) {
@@ -39,11 +40,16 @@ Pair bestPair(const State& s, const Call& c) {
       Pair x;
       x.end = std::max(q.ready, s.t) + prefill;
       x.ready = x.end + transfer;
-      x.finish = std::max(x.ready, room) + c.output * perToken(s, e);
+      const std::int64_t service = c.output * perToken(s, e);
+      x.finish = std::max(x.ready, room) + service;
+      x.cost =
+          static_cast<double>(x.finish - s.t) +
+          static_cast<double>(service) *
+              (s.decodeClasses[static_cast<std::size_t>(e.hardwareClass)].price * static_cast<double>(c.kv));
       x.p = static_cast<int>(p);
       x.d = static_cast<int>(d);
       const auto order = [&](const Pair& y) {
-        return std::make_tuple(y.finish, y.ready, s.decode[static_cast<std::size_t>(y.d)].tie, y.d,
+        return std::make_tuple(y.cost, y.finish, y.ready, s.decode[static_cast<std::size_t>(y.d)].tie, y.d,
                                s.prefill[static_cast<std::size_t>(y.p)].tie, y.p);
       };
       if (best.d < 0 || order(x) < order(best)) best = x;

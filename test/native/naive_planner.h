@@ -27,6 +27,7 @@ struct Decode {
 /// Time per token in units of 2^-20 ns.
 struct DecodeClass {
   std::int64_t base, perSequence, perContext;
+  double price = 0;  // of a token of KV, per ns of decode
 };
 
 struct Call {

@@ -119,14 +119,14 @@ struct NaivePairs {
     if (placement == "global-queue")
       return {count(p, {Leg::kPrefilling}), count(p, {Leg::kWaiting, Leg::kPrefilling, Leg::kOnPrefill})};
     if (placement == "splitwise" || placement == "distserve") return {pendingTokens(p), 0};
-    REQUIRE((placement == "mooncake" || placement == "earliest-finish"));
+    REQUIRE((placement == "mooncake" || placement == "earliest-finish" || placement == "kv-price"));
     return {leftOver + waitingWork(p) + prefill(c, p), 0};
   }
   Score decodeScore(const PairedCall& c, std::uint32_t p, std::uint32_t d) const {
     const std::int64_t noRoom = room(c, d) ? 0 : 1;
     if (placement == "splitwise") return {noRoom, reserved(d)};
     if (placement == "mooncake") return {noRoom, perToken(c, d)};
-    if (placement == "earliest-finish") {
+    if (placement == "earliest-finish" || placement == "kv-price") {
       const Fine slower = std::max(instances[p].spec.linkPerToken, instances[d].spec.linkPerToken);
       const Nanos transfer = instances[p].spec.linkLatency + (slower >> kFineBits) * c.prompt;
       return {transfer + perToken(c, d) * c.output, 0};
@@ -384,7 +384,7 @@ TEST_SUITE("pair-placements") {
       for (const bool atReveal : {true, false}) {
         const std::string placement(name);
         // With credit the planner chooses both (planner_test.cc).
-        if (placement == "earliest-finish" && !atReveal) continue;
+        if ((placement == "earliest-finish" || placement == "kv-price") && !atReveal) continue;
         CAPTURE(placement);
         CAPTURE(atReveal);
         PairTally tally;
@@ -409,7 +409,7 @@ TEST_SUITE("pair-placements") {
       REQUIRE(makePairPlacement(name, &placement));
       const bool shared =
           std::visit([](const auto& p) { return std::decay_t<decltype(p)>::kSharedQueue; }, placement);
-      CHECK(shared == (name == "global-queue" || name == "earliest-finish"));
+      CHECK(shared == (name == "global-queue" || name == "earliest-finish" || name == "kv-price"));
     }
   }
 }

@@ -276,11 +276,12 @@ LatencyModel randomModel(Random& random, bool round) {
   return model;
 }
 
-constexpr std::array<std::string_view, 7> kPlacements{
-    "earliest-finish", "least-loaded", "round-robin", "global-queue", "splitwise", "distserve", "mooncake"};
+constexpr std::array<std::string_view, 8> kPlacements{"earliest-finish", "least-loaded", "round-robin",
+                                                      "global-queue",    "splitwise",    "distserve",
+                                                      "mooncake",        "kv-price"};
 /// reserve x staging, admission, links, backfill, lateDecode, knowledge, feedback and lookahead, placement,
 /// binding.
-constexpr std::uint32_t kCombinations = 3 * 2 * 2 * 2 * 2 * 4 * 3 * 7 * 2;
+constexpr std::uint32_t kCombinations = 3 * 2 * 2 * 2 * 2 * 4 * 3 * 8 * 2;
 
 /// `n` walks through all combinations (spread by a prime), the rest is random.
 Scenario randomScenario(std::uint32_t n) {
@@ -304,7 +305,7 @@ Scenario randomScenario(std::uint32_t n) {
   const std::uint32_t feedback = digit(3);
   o.feedback = feedback == 0 ? Feedback::kBoundary : Feedback::kLease;
   o.lookahead = feedback == 0 ? 0 : feedback - 1;
-  REQUIRE(makePairPlacement(kPlacements[digit(7)], &o.pairPlacement));
+  REQUIRE(makePairPlacement(kPlacements[digit(8)], &o.pairPlacement));
   o.binding = digit(2) == 0 ? Binding::kAtReveal : Binding::kAtCredit;
   o.pairs.overlap = any(random, std::array{0.0, 0.0, 0.5, 0.9, 1.0});
   REQUIRE(makeOrder(any(random, orderNames()), &o.order));
@@ -315,6 +316,8 @@ Scenario randomScenario(std::uint32_t n) {
     o.parameters.set(static_cast<std::uint16_t>(Parameter::kOvercommit),
                      any(random, std::array{0.8, 1.25, 2.0}));
   }
+  // Runs last milliseconds: so must the memory of the price, or it would never rise.
+  o.parameters.set(static_cast<std::uint16_t>(Parameter::kKvPriceMs), std::array{0.01, 1.0, 20.0}[n % 3]);
 
   const bool press = random.below(2) == 0;
   const bool round = random.below(3) != 0;
@@ -580,6 +583,42 @@ TEST_SUITE("pair simulation") {
       REQUIRE(replay.audit());
     }
     CHECK(decided > 10'000);
+  }
+
+  TEST_CASE(
+      "kv-price decides as earliest-finish where KV is not scarce or costs nothing, and else differently") {
+    std::uint32_t ample = 0;
+    std::uint32_t scarce = 0;
+    std::uint32_t different = 0;
+    for (std::uint32_t n = 0; n < 1500; ++n) {
+      Scenario s = randomScenario(n);
+      s.options.binding = Binding::kAtCredit;
+      const bool costs = n % 3 != 0;
+      if (!costs) s.options.parameters.set(static_cast<std::uint16_t>(Parameter::kKvPrice), 0);
+      if (n % 3 == 1) {
+        for (InstanceSpec& i : s.cluster.instances) {
+          if (i.role == Role::kDecode) i.kvTokens *= 1'000;
+        }
+      }
+      std::vector<Line> lines[2];
+      for (const std::size_t k : {0, 1}) {
+        REQUIRE(makePairPlacement(k == 0 ? "earliest-finish" : "kv-price", &s.options.pairPlacement));
+        Outcome run;
+        simulateAll(s, &run);
+        REQUIRE(run.status == Status::kOk);
+        lines[k] = canonical(run.log);
+      }
+      if (n % 3 == 2) {
+        ++scarce;
+        different += lines[0] == lines[1] ? 0 : 1;
+      } else {
+        ++ample;
+        REQUIRE(lines[0] == lines[1]);
+      }
+    }
+    CHECK(ample == 1000);
+    MESSAGE("different in ", different, " of ", scarce);
+    CHECK(different > 20);
   }
 
   // CONTRACT 13.3.

@@ -102,6 +102,13 @@ Scenario draw(Random& r, std::size_t instances, std::size_t calls) {
                                  uniform(r, 0, std::int64_t{1} << 26)});
     }
   }
+  // Of one token: the whole KV of an instance costs up to 15 times the decode.
+  if (r.below(2) == 0) {
+    for (naive::DecodeClass& k : s.decodeClasses) {
+      if (r.below(3) > 0)
+        k.price = ties ? 0.125 * static_cast<double>(r.below(4)) : r.uniform() * 15 / 40'000;
+    }
+  }
   const std::uint32_t fill = r.below(6);  // 0 empty … 5 committed beyond the capacity
   for (std::size_t d = 0; d < decodes; ++d) {
     naive::Decode e{};
@@ -211,6 +218,8 @@ void load(const Scenario& x, Fast* f) {
   for (std::uint32_t d = 0; d < s.decode.size(); ++d) {
     const naive::Decode& e = s.decode[d];
     f->check(f->decode.add(d, static_cast<std::uint32_t>(e.hardwareClass), e.capacity, e.tie));
+    f->check(f->decode.setPrice(static_cast<std::uint32_t>(e.hardwareClass),
+                                s.decodeClasses[static_cast<std::size_t>(e.hardwareClass)].price));
     f->check(f->decode.setClock(d, x.clockAt[d], x.clockIteration[d], e.perIteration));
     f->check(f->decode.setPresent(d, e.present));
   }

@@ -40,7 +40,7 @@ export function pairRun(seed: number, overrides: Partial<NativeRun> = {}): Nativ
   const pick = <T>(values: readonly T[]): T => values[Math.floor(next() * values.length)]!
   const placement = pick([...native.pairPlacements, 'earliest-finish', 'earliest-finish'])
   const binding = pick(['at-reveal', 'at-credit', 'at-credit'] as const)
-  const plans = placement === 'earliest-finish' && binding === 'at-credit'
+  const plans = (placement === 'earliest-finish' || placement === 'kv-price') && binding === 'at-credit'
   const planning = plans ? pick(['sync', 'async', 'async-paper'] as const) : 'sync'
   const remaining = next() < 0.3
   const feedback = overrides.feedback ?? pick(['boundary', 'lease'] as const)
