@@ -37,7 +37,7 @@ if (values.choose) {
   const { report } = await import('./report.js')
   text = await report({
     files,
-    tried: Object.keys(JSON.parse(readFileSync(record, 'utf8'))),
+    tried: JSON.parse(readFileSync(record, 'utf8')),
     workloads: list(values.workload),
     clusters: list(values.cluster),
     seeds: values.seeds && Number(values.seeds),

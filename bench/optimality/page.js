@@ -24,6 +24,7 @@ workflows and arrivals (workloads are strata; loads and clusters that share a dr
     )}`,
     ...protocol.clusters.map(({ name, kind }) => distance(name, kind, protocol, of(name), policies)),
     `## Where a rule loses\n\n${losses(protocol, measured, rules)}`,
+    `## What was tried while choosing\n\n${attempts(tried)}`,
   ].join('\n\n')
 }
 
@@ -43,8 +44,8 @@ Written by \`npm run optimality -- --report --out docs/optimality.md\`. No sched
 says how far one is from it at most. All policies of a cell meet the same workflows at the same times.
 
 **Held out.** Rules were chosen on seeds 1 to 299 and on cluster shapes of their own (\`bench/optimality/choosing.js\`); this page is of seeds
-${seeds[0]} to ${seeds.at(-1)} and other shapes, fixed beforehand (\`reporting.js\`); neither side of the code can read the other's. ${tried.length} variants were tried
-while choosing (\`tried.json\`: ${tried.join('; ')}), without correction for that.
+${seeds[0]} to ${seeds.at(-1)} and other shapes, fixed beforehand (\`reporting.js\`); neither side of the code can read the other's. ${Object.keys(tried).length} variants were tried
+while choosing (last section), without correction for that.
 
 **Cells.** ${workloads.length} workloads (${workloads.join(', ')}; ${workflows} workflows, prompts hold the whole context, no prefix cache) × loads
 ${loads.join(', ')} ([compare.md](compare.md)) × ${seeds.length} seeds = ${draws} runs of a policy per cluster. Knowledge \`online\`, Llama-3.1-70B at tensor parallelism 4,
@@ -148,4 +149,19 @@ function losses({ clusters, workloads, loads }, measured, rules) {
     ['rule', 'cluster', 'workload', 'load', ...METRICS],
     rows,
   )}`
+}
+
+/** One table for each set of clusters: pairs, unified. */
+function attempts(tried) {
+  const groups = new Map()
+  for (const [name, { changes }] of Object.entries(tried)) {
+    const clusters = Object.keys(changes)
+    const key = clusters.join()
+    const group = groups.get(key) ?? { clusters, rows: [] }
+    groups.set(key, group)
+    group.rows.push([name, ...clusters.map((cluster) => changes[cluster].map(changeText).join(' / '))])
+  }
+  const tables = [...groups.values()].map(({ clusters, rows }) => table(['variant', ...clusters], rows))
+  return `Changes in % of Req95 / Req99 / largest ratio, with standard errors, on choosing seeds and shapes: against \`hexagent\`, on unified clusters
+against \`laxity\` there. Options of each: \`bench/optimality/variants.js\`.\n\n${tables.join('\n\n')}`
 }

@@ -257,7 +257,7 @@ void Scheduler::enforceLimits(Nanos t) {
       const Status placed = placeAll(t);
       decisions_.insert(decisions_.end(), rejected_.begin(), rejected_.end());
       rejected_.clear();
-      if (anyTouched() && ok(placed)) decideAll();
+      if (!touched().empty() && ok(placed)) decideAll();
       if (placementFailed_) {
         live_.fresh.resize(i);
         return;

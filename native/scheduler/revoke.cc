@@ -188,7 +188,7 @@ void Scheduler::settleRevoked(Nanos t) {
     const Status placed = placeAll(t);
     decisions_.insert(decisions_.end(), rejected_.begin(), rejected_.end());
     rejected_.clear();
-    if (anyTouched() && ok(placed)) decideAll();
+    if (!touched().empty() && ok(placed)) decideAll();
   }
 }
 

@@ -127,7 +127,7 @@ class Scheduler {
   std::span<const Decision> decide(Nanos t) {
     decisions_.clear();
     if (!ok(place(t))) return {};
-    if (anyTouched() || !rejected_.empty() || (pairs_ != nullptr && pairsDue())) decideAll();
+    if (!touched().empty() || !rejected_.empty() || (pairs_ != nullptr && pairsDue())) decideAll();
     if (revoked_) settleRevoked(t);
     if (rules_.any) enforceLimits(t);
     if (log_ != nullptr) logDecisions(t);
@@ -151,7 +151,10 @@ class Scheduler {
 
   /// Instances whose queue or ledger changed since they were last considered with credit, in order of the
   /// change.
-  const std::vector<std::uint32_t>& touched() const { return touched_; }
+  const std::vector<std::uint32_t>& touched() {
+    if (sharersDue_) touchDue();
+    return touched_;
+  }
 
   // --- views
   const Cluster& cluster() const { return cluster_; }
@@ -417,10 +420,6 @@ class Scheduler {
   }
   void touchSharers(std::uint16_t model);
   void touchDue();
-  bool anyTouched() {
-    if (sharersDue_) touchDue();
-    return !touched_.empty();
-  }
 
   // queues
   IndexedHeap& queueOf(const Call& c);

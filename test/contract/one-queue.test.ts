@@ -71,7 +71,7 @@ describe('contract 6: no container of waiting calls outside scheduler/ and the o
         ].map((match) => `${file}: ${match[1]} ${match[2]}`),
       )
     assert.deepEqual(members('native').sort(), [
-      'native/binding/planner_bench.cc: WaitingCalls calls_',
+      'native/planner/workbench.h: WaitingCalls calls_',
       'native/scheduler/pairs.h: DecodePlanner decodePlanner_',
       'native/scheduler/pairs.h: MostUrgent crowd',
       'native/scheduler/pairs.h: PairPlanner planner_',

@@ -159,7 +159,7 @@ describe('hazard: 2^31 and 2^53 boundaries', () => {
       'predictedOutputTokens',
       'cachedTokens',
       'sequences',
-      'remainingMs',
+      'remaining',
     ]
     for (const field of fields)
       for (const edge of EDGES) {

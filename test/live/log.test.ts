@@ -133,7 +133,7 @@ describe('the live log', () => {
 
   it('begins anew where the process died before its first instant was on disk, and only there', async () => {
     const log = join(folder, 'early.jsonl')
-    const options = { cluster: instances(3), log }
+    const options = { cluster: instances(3), log, parameters: { retryBackoffMs: 0 } }
     const first = virtual(options)
     await first.scheduler.close()
     const [header] = (await readFile(log, 'utf8')).split('\n')

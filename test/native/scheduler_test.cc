@@ -827,7 +827,7 @@ TEST_SUITE("boundary feedback") {
 namespace {
 
 /// All that can be seen of a scheduler without asking it to decide.
-std::string fingerprint(const Scheduler& s, const EventLog& log) {
+std::string fingerprint(Scheduler& s, const EventLog& log) {
   std::string text = std::to_string(s.now()) + "/" + std::to_string(s.nextWake()) + "/" +
                      std::to_string(s.leases()) + "/" + std::to_string(log.records().size()) + "/" +
                      std::to_string(s.graph().callSlots()) + "/" + std::to_string(s.graph().workflowSlots()) +
