@@ -9,6 +9,7 @@ import { DECISION, Decisions } from './decisions.ts'
 import type { LiveInstance } from './instances.ts'
 import type { LiveLogHeader } from './journal.ts'
 import { LOG_VERSION, notReplayable, plain } from './log.ts'
+import type { PolicyParts } from './options.ts'
 import { type EventObject, encodeRecord, RECORD_BYTES } from './records.ts'
 
 const HEADER_START = '{"laxity":"log"'
@@ -171,8 +172,14 @@ function checkHeader(core: Core, header: LiveLogHeader, path: string): void {
   }
   const { policy, parameters, lookahead, tieSeed, pairs } = core.options
   const { run } = header
-  const { order, placement, binding, migrate = false } = run
-  same('policy', policy, { order, placement, binding, migrate })
+  // A preset's own parameters are among all the others.
+  const parts = ({ order, placement, binding, migrate = false }: PolicyParts) => ({
+    order,
+    placement,
+    binding,
+    migrate,
+  })
+  same('policy', parts(policy), parts(run))
   same('parameters', parameters, run.parameters)
   same('lookahead', lookahead, run.lookahead)
   if (pairs !== undefined || run.pairs !== undefined) same('pairs', pairs ?? null, run.pairs ?? null)
