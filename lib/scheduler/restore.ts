@@ -1,7 +1,7 @@
 import { open, rm, truncate } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { LaxityError, quote } from '../errors.ts'
-import { native } from '../native.ts'
+import { type NativeRun, native } from '../native.ts'
 import { adoptCall, adoptEnd, adoptWorkflow, settleAdopted } from './adoption.ts'
 import type { CallRecord } from './call.ts'
 import type { Core } from './core.ts'
@@ -9,7 +9,6 @@ import { DECISION, Decisions } from './decisions.ts'
 import type { LiveInstance } from './instances.ts'
 import type { LiveLogHeader } from './journal.ts'
 import { LOG_VERSION, notReplayable, plain } from './log.ts'
-import type { PolicyParts } from './options.ts'
 import { type EventObject, encodeRecord, RECORD_BYTES } from './records.ts'
 
 const HEADER_START = '{"laxity":"log"'
@@ -173,7 +172,7 @@ function checkHeader(core: Core, header: LiveLogHeader, path: string): void {
   const { policy, parameters, lookahead, tieSeed, pairs } = core.options
   const { run } = header
   // A preset's own parameters are among all the others.
-  const parts = ({ order, placement, binding, migrate = false }: PolicyParts) => ({
+  const parts = ({ order, placement, binding, migrate = false }: Partial<NativeRun>) => ({
     order,
     placement,
     binding,
