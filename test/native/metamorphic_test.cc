@@ -513,7 +513,7 @@ TEST_SUITE("metamorphic") {
         // the utilisation average of eftxp remembers, and is gone after an hour.
         // Its cumulative work never forgets, nor does a generator.
         if (placement == "workload-balanced-reference" || placement == "power-of-two") return;
-        if (std::holds_alternative<Qlm>(options.order)) return;  // its buckets are of absolute time
+        if (std::holds_alternative<Qlm>(options.order)) return;          // its buckets are of absolute time
         if (std::holds_alternative<LevelLaxity>(options.order)) return;  // its level is what they reached
         if (placement == "round-robin" && options.binding == Binding::kAtCredit) return;
         setParameter(&options, Parameter::kBeta, 0.5);
