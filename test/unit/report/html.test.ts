@@ -176,7 +176,7 @@ describe('a result file', () => {
   }
 
   it('is refused with every problem and its place', async () => {
-    refused(null, /^r\.json: Expected a result of simulate, tune, compare for `command`, got none/)
+    refused(null, /^r\.json: Expected a result of simulate, tune, compare, study for `command`, got none/)
     refused([], /got none/)
     refused({ command: 'toString' }, /got "toString"/)
     refused({ command: 'tunes' }, /got "tunes".*did you mean "tune"/)

@@ -131,7 +131,7 @@ describe('auto-tuning a live scheduler', () => {
 
   it('continues after a restart: window, detectors, thresholds, value', async () => {
     const log = join(folder, 'restored.jsonl')
-    const more = { log, parameters: { alpha: 0, leaseTtlMs: 600_000 } }
+    const more = { log, parameters: { alpha: 0, leaseTtlMs: 600_000, retryBackoffMs: 0 } }
     const first = start(more)
     await serveFor(first.scheduler, first.clock, 130, 1)
     await until(() => first.events.some(({ kind }) => kind === 'applied'))
