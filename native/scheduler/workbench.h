@@ -30,7 +30,9 @@ class SchedulerWorkbench {
       note(scheduler_.instance(t_, e));
     }
     scheduler_.decide(t_);
-    for (std::uint32_t slot = 0; slot < generation_.size(); ++slot) free_.push_back(slot);
+    // Slots are dense: the smallest free one first.
+    for (std::uint32_t slot = static_cast<std::uint32_t>(generation_.size()); slot-- > 0;)
+      free_.push_back(slot);
     for (std::uint32_t i = 0; i < waiting + instances * kSequences; ++i) open();
     decide();
   }
