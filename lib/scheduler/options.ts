@@ -24,7 +24,7 @@ export interface TenantShares {
 }
 
 export interface SchedulerOptions {
-  /** A preset's name, a cluster, or a list of instances. */
+  /** The name of a preset whose times are constants (`hexgen-*`; not `hexagent-*`), a cluster, or a list of instances. */
   cluster: string | LiveCluster | readonly LiveInstance[]
   /** `laxity` (default), `hexgen-flow`, `vllm`; on prefill-decode clusters `laxity` or `hexagent`; or the parts. */
   policy?: string | PolicyParts | undefined
