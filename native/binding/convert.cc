@@ -53,6 +53,30 @@ Napi::Value arrayOf(Napi::Env env, napi_typedarray_type type, const void* elemen
   return Napi::Value(env, array);
 }
 
+bool isTruthy(const Napi::Value& value) {
+  napi_value coerced = nullptr;
+  bool out = false;
+  return !value.IsEmpty() && napi_coerce_to_bool(value.Env(), value, &coerced) == napi_ok &&
+         napi_get_value_bool(value.Env(), coerced, &out) == napi_ok && out;
+}
+
+std::uint32_t indexOf(const Napi::Value& value) {
+  std::uint32_t out = 0;
+  return !value.IsEmpty() && napi_get_value_uint32(value.Env(), value, &out) == napi_ok ? out : 0xffff'ffffu;
+}
+
+std::vector<std::string> propertyNames(Napi::Object from) {
+  std::vector<std::string> names;
+  const Napi::Array list = from.GetPropertyNames();
+  if (list.IsEmpty()) return names;
+  for (std::uint32_t i = 0; i < list.Length(); ++i) {
+    const Napi::Value name = list.Get(i);
+    if (!name.IsString()) return {};
+    names.push_back(name.As<Napi::String>().Utf8Value());
+  }
+  return names;
+}
+
 bool readNumber(Napi::Object from, const char* name, double* out) {
   const Napi::Value value = from.Get(name);
   if (from.Env().IsExceptionPending()) return false;
@@ -353,8 +377,8 @@ bool readPairs(Napi::Value value, PairOptions* out) {
   out->admission = static_cast<DecodeAdmission>(admission);
   out->links = static_cast<Links>(links);
   out->planning = static_cast<Planning>(planning);
-  out->backfill = pairs.Get("backfill").ToBoolean();
-  out->lateDecode = pairs.Get("lateDecode").ToBoolean();
+  out->backfill = isTruthy(pairs.Get("backfill"));
+  out->lateDecode = isTruthy(pairs.Get("lateDecode"));
   return true;
 }
 
@@ -397,7 +421,7 @@ bool readPolicy(Napi::Object from, RunOptions* out, PlacementFunction* function)
       !readInteger(from, "placementSeed", 0, 9007199254740991.0, &out->placementSeed)) {
     return false;
   }
-  out->migrate = from.Get("migrate").ToBoolean();
+  out->migrate = isTruthy(from.Get("migrate"));
   out->binding = static_cast<Binding>(bindingId);
   out->feedback = static_cast<Feedback>(feedback);
   out->knowledge = static_cast<Knowledge>(knowledge);
@@ -406,9 +430,7 @@ bool readPolicy(Napi::Object from, RunOptions* out, PlacementFunction* function)
   const Napi::Value parameters = from.Get("parameters");
   if (!parameters.IsObject()) return fail(from.Env(), "Expected an object for `parameters`");
   const Napi::Object values = parameters.As<Napi::Object>();
-  const Napi::Array names = values.GetPropertyNames();
-  for (std::uint32_t i = 0; i < names.Length(); ++i) {
-    const std::string name = names.Get(i).ToString().Utf8Value();
+  for (const std::string& name : propertyNames(values)) {
     double value = 0;
     if (!readNumber(values, name.c_str(), &value)) return false;
     const int id = PolicyParameters::find(name);

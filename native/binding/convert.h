@@ -46,6 +46,15 @@ inline Napi::Value countsArray(Napi::Env env, std::span<const std::uint32_t> val
   return arrayOf(env, napi_uint32_array, values.data(), values.size_bytes(), values.size());
 }
 
+// Conversions that take an empty value for undefined: a worker that is being terminated reads nothing but those,
+// and node-addon-api's own (ToBoolean, ToNumber, ToString, Length of an empty array) then abort the process.
+
+bool isTruthy(const Napi::Value& value);
+/// 2^32 - 1, which is no slot and no instance, for what is no number.
+std::uint32_t indexOf(const Napi::Value& value);
+/// Own and inherited enumerable names; empty where something is pending.
+std::vector<std::string> propertyNames(Napi::Object from);
+
 bool readNumber(Napi::Object from, const char* name, double* out);
 bool readString(Napi::Object from, const char* name, std::string* out);
 bool readTrace(Napi::Object from, TraceColumns* out);

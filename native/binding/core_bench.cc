@@ -105,8 +105,10 @@ Napi::Value dispatchBench(const Napi::CallbackInfo& info) {
     return env.Undefined();
   const Napi::Object options = info[0].As<Napi::Object>();
   SchedulerConfig config;
-  const std::string order = options.Get("order").ToString();
-  const std::string placement = options.Get("placement").ToString();
+  std::string order;
+  std::string placement;
+  if (!readString(options, "order", &order) || !readString(options, "placement", &placement))
+    return env.Undefined();
   if (!makeOrder(order, &config.order) || !makePlacement(placement, &config.placement)) {
     fail(env, "Expected an order and a placement");
     return env.Undefined();

@@ -124,8 +124,8 @@ bool readRoofline(Napi::Object from, RooflineSpec* out) {
       !readName(from, "weights", kPrecisions, &weights) || !readName(from, "kv", kPrecisions, &kv)) {
     return false;
   }
-  out->llm.gated = llm.Get("gated").ToBoolean();
-  out->llm.tiedEmbeddings = llm.Get("tiedEmbeddings").ToBoolean();
+  out->llm.gated = isTruthy(llm.Get("gated"));
+  out->llm.tiedEmbeddings = isTruthy(llm.Get("tiedEmbeddings"));
   out->gpu.interconnect = static_cast<Interconnect>(interconnect);
   out->weights = static_cast<Precision>(weights);
   out->kv = static_cast<Precision>(kv);

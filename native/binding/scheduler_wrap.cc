@@ -240,7 +240,7 @@ Napi::Value SchedulerWrap::audit(const Napi::CallbackInfo& info) {
 }
 
 Napi::Value SchedulerWrap::setLogging(const Napi::CallbackInfo& info) {
-  if (scheduler_) scheduler_->setLog(info[0].ToBoolean().Value() ? &log_ : nullptr);
+  if (scheduler_) scheduler_->setLog(isTruthy(info[0]) ? &log_ : nullptr);
   return info.Env().Undefined();
 }
 
@@ -317,7 +317,7 @@ Napi::Value SchedulerWrap::callInfo(const Napi::CallbackInfo& info) {
   Column out;
   if (!scheduler_ || !floats(info, 2, &out) || out.length < kCallColumns)
     return Napi::Number::New(info.Env(), static_cast<int>(Status::kBadValue));
-  const laxity::Ref ref{info[0].ToNumber().Uint32Value(), info[1].ToNumber().Uint32Value()};
+  const laxity::Ref ref{indexOf(info[0]), indexOf(info[1])};
   const Graph& graph = scheduler_->graph();
   const Status found = graph.findCall(ref);
   if (ok(found)) {
@@ -357,7 +357,7 @@ Napi::Value SchedulerWrap::callInfo(const Napi::CallbackInfo& info) {
 
 /// Waiting calls of an instance in the order in which they would be picked: [slot, generation, key, ...].
 Napi::Value SchedulerWrap::queue(const Napi::CallbackInfo& info) {
-  const std::uint32_t m = info[0].ToNumber().Uint32Value();
+  const std::uint32_t m = indexOf(info[0]);
   if (!scheduler_ || !scheduler_->cluster().known(m)) return numbersArray(info.Env(), {});
   const auto slots = scheduler_->queueInOrder(m);
   std::vector<double> out(slots.size() * 3);
@@ -407,7 +407,7 @@ Napi::Value SchedulerWrap::preview(const Napi::CallbackInfo& info) {
 
 /// (template) -> [stage, prompt tokens, output tokens] for each of its stages, as they are now.
 Napi::Value SchedulerWrap::stages(const Napi::CallbackInfo& info) {
-  const std::uint32_t id = info[0].ToNumber().Uint32Value();
+  const std::uint32_t id = indexOf(info[0]);
   if (!scheduler_ || id >= scheduler_->templates().size()) return info.Env().Undefined();
   const std::vector<TemplateEntry>& entries = scheduler_->templates()[id].entries();
   std::vector<double> out(entries.size() * 3);
@@ -424,8 +424,8 @@ Napi::Value SchedulerWrap::stages(const Napi::CallbackInfo& info) {
 Napi::Value SchedulerWrap::lengths(const Napi::CallbackInfo& info) {
   Column out;
   if (!scheduler_ || !floats(info, 2, &out) || out.length < 7) return info.Env().Undefined();
-  const std::int32_t stages = info[0].ToNumber().Int32Value();
-  const auto stage = static_cast<std::uint16_t>(info[1].ToNumber().Uint32Value());
+  const auto stages = static_cast<std::int32_t>(indexOf(info[0]));
+  const auto stage = static_cast<std::uint16_t>(indexOf(info[1]));
   const LengthPredictor& lengths = scheduler_->live().lengths;
   if (stages < -1 || stages > 32767) return info.Env().Undefined();
   const LengthPrediction p = lengths.predict(stages, stage);
@@ -443,7 +443,7 @@ Napi::Value SchedulerWrap::lengths(const Napi::CallbackInfo& info) {
 
 /// H of an open workflow's slot, 0 where there is none.
 Napi::Value SchedulerWrap::horizonMs(const Napi::CallbackInfo& info) {
-  const std::uint32_t slot = info[0].ToNumber().Uint32Value();
+  const std::uint32_t slot = indexOf(info[0]);
   const bool known = scheduler_ && slot < scheduler_->graph().workflowSlots();
   return Napi::Number::New(info.Env(), known ? toMs(scheduler_->graph().workflow(slot).horizon) : 0);
 }

@@ -99,7 +99,7 @@ bool readPlanning(Napi::Object from, RunOptions* out) {
     return false;
   if (!(latencyMs >= 0 && latencyMs <= 1e9)) return fail(from.Env(), "`planLatencyMs` out of range");
   out->planLatency = fromMs(latencyMs);
-  out->timePlans = from.Get("timePlans").ToBoolean();
+  out->timePlans = isTruthy(from.Get("timePlans"));
   const Napi::Value value = from.Get("remaining");
   if (value.IsUndefined()) return true;
   if (!value.IsObject()) return fail(from.Env(), "Expected an object for `remaining`");
@@ -110,7 +110,7 @@ bool readPlanning(Napi::Object from, RunOptions* out) {
   if (!(out->remaining.sigma >= 0 && out->remaining.sigma <= 10 && seed >= 0 && seed <= 9007199254740991.0))
     return fail(from.Env(), "`remaining` out of range");
   out->remaining.on = true;
-  out->remaining.predictor = remaining.Get("predictor").ToBoolean();
+  out->remaining.predictor = isTruthy(remaining.Get("predictor"));
   out->remaining.seed = static_cast<std::uint64_t>(seed);
   return true;
 }
@@ -143,8 +143,8 @@ bool readRun(Napi::Object from, const TraceColumns& trace, RunOptions* out, Plac
   if (trace.arrivalMs != nullptr) out->arrivals.recordedMs = {trace.arrivalMs, trace.workflows};
   out->sloBase = static_cast<SloBase>(base);
   out->stageTemplate = static_cast<std::uint16_t>(stageTemplate);
-  out->laws = from.Get("laws").ToBoolean();
-  if (!from.Get("deadlines").IsUndefined()) out->deadlines = from.Get("deadlines").ToBoolean();
+  out->laws = isTruthy(from.Get("laws"));
+  if (!from.Get("deadlines").IsUndefined()) out->deadlines = isTruthy(from.Get("deadlines"));
   return readScript(from, &out->script);
 }
 

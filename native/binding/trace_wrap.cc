@@ -20,8 +20,7 @@ TraceWrap::TraceWrap(const Napi::CallbackInfo& info) : ObjectWrap<TraceWrap>(inf
   // Plain properties: a getter of the caller's could detach what was read before it.
   const Napi::Object given = info[0].As<Napi::Object>();
   Napi::Object plain = Napi::Object::New(info.Env());
-  const Napi::Array names = given.GetPropertyNames();
-  for (std::uint32_t i = 0; i < names.Length(); ++i) plain.Set(names.Get(i), given.Get(names.Get(i)));
+  for (const std::string& name : propertyNames(given)) plain.Set(name, given.Get(name));
   TraceColumns c;
   if (info.Env().IsExceptionPending() || !readTrace(plain, &c)) return;
   own(&c.firstCall, std::size_t{c.workflows} + 1);

@@ -230,10 +230,10 @@ bool readTuner(Napi::Object from, TunerOptions* out) {
   out->seed = static_cast<std::uint64_t>(seed);
   const auto* list = static_cast<const double*>(values.data);
   out->values.assign(list, list + values.length);
-  out->welch = from.Get("welch").ToBoolean();
-  out->ratio = from.Get("ratio").ToBoolean();
-  out->service = from.Get("service").ToBoolean();
-  out->load = from.Get("load").ToBoolean();
+  out->welch = isTruthy(from.Get("welch"));
+  out->ratio = isTruthy(from.Get("ratio"));
+  out->service = isTruthy(from.Get("service"));
+  out->load = isTruthy(from.Get("load"));
   if (const Status status = checkTuner(*out); !ok(status))
     return fail(from.Env(), std::string("`autoTune`: ") + reason(status));
   return true;
