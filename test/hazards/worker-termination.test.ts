@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readdirSync, readFileSync } from 'node:fs'
 import { simulate, sweep } from '../../lib/index.ts'
 import { chessTrace } from '../../lib/traces/chess.ts'
 import { addonWorker, firstMessage, LONG } from '../support/addon.ts'
@@ -20,6 +21,14 @@ describe('hazard: termination of a worker', function () {
   const expected = recorded(scenario(9), runOptions(policy(9))).log.records
   afterEach(() => {
     assert.deepEqual(recorded(scenario(9), runOptions(policy(9))).log.records, expected)
+  })
+
+  it('meets no conversion that aborts on what a dying thread reads (native/binding/convert.h)', () => {
+    const folder = new URL('../../native/binding/', import.meta.url)
+    for (const name of readdirSync(folder)) {
+      const text = readFileSync(new URL(name, folder), 'utf8').replaceAll(/\/\/.*/g, '')
+      assert.doesNotMatch(text, /\.To(Boolean|Number|String|Object)\(/, name)
+    }
   })
 
   it('that simulates without a pause', async () => {
