@@ -1,4 +1,5 @@
-// What is believed of the instances while calls are assigned, leased and released; the credit that follows from it.
+// What is believed of the instances while calls are assigned, leased and released; the credit that follows
+// from it.
 #include <algorithm>
 
 #include "base/math.h"

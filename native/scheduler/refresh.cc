@@ -1,4 +1,5 @@
-// What an order needs of a workflow, brought up to date: horizons, paths, budgets, and the keys that follow from them.
+// What an order needs of a workflow, brought up to date: horizons, paths, budgets, and the keys that follow
+// from them.
 #include <algorithm>
 #include <type_traits>
 

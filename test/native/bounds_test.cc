@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "bounded_runs.h"
 #include "bounds/bound.h"
 #include "bounds/certificate.h"
 #include "bounds/decode_floor.h"
@@ -445,15 +446,7 @@ TEST_CASE("no policy of the simulator is below the bound on random clusters") {
   for (std::uint32_t n = 0; n < 240; ++n) {
     CAPTURE(n);
     Random random(0xc1a5 + n);
-    TraceShape shape;
-    shape.workflows = 4 + random.below(40);
-    shape.maxCalls = 1 + random.below(8);
-    shape.maxPrompt = any(random, std::array{50u, 1000u});
-    shape.maxOutput = any(random, std::array{1u, 20u, 100u});
-    shape.meanGap = any(random, std::array<Nanos, 3>{kMillisecond, 20 * kMillisecond, 200 * kMillisecond});
-    shape.chains = random.below(3) == 0;
-    shape.models = static_cast<std::uint16_t>(1 + random.below(2));
-    shape.wrongShare = random.below(4) == 0 ? 0.3 : 0;
+    const TraceShape shape = boundedShape(random);
     OwnedTrace owned = randomTrace(random, shape);
     owned.predictions = true;
     std::vector<std::uint32_t> cached;
@@ -466,20 +459,7 @@ TEST_CASE("no policy of the simulator is below the bound on random clusters") {
     REQUIRE(ok(trace.bind(columns)));
 
     ClusterSpec cluster;
-    for (std::uint32_t i = 0; i < 3; ++i) {
-      LatencyModel model;
-      const LatencyConstants c{random.uniform() * 3, 0.001 + random.uniform() * 0.2,
-                               0.05 + random.uniform() * 3, random.below(2) * random.uniform() * 0.3,
-                               random.below(2) * random.uniform() * 1e-3};
-      const std::uint32_t kind = random.below(6);
-      if (kind <= 1)
-        model = tabulated(random);
-      else if (kind == 2)
-        REQUIRE(LatencyModel::table({{10, kMillisecond}, {300, 5 * kMillisecond}}, c, &model) == Status::kOk);
-      else
-        REQUIRE(LatencyModel::constants(c, &model) == Status::kOk);
-      cluster.latencies.push_back(model);
-    }
+    cluster.latencies = boundedModels(random);
     const std::int64_t largest = std::int64_t{shape.maxPrompt} + 2 * shape.maxOutput;
     for (std::uint16_t model = 0; model < shape.models; ++model) {
       for (const Role role : {Role::kPrefill, Role::kDecode}) {
@@ -513,10 +493,7 @@ TEST_CASE("no policy of the simulator is below the bound on random clusters") {
     if (!cached.empty()) options.compat = Compat::kNone;
     options.tieSeed = random.below(3);
 
-    BoundResult bound;
-    constexpr std::array<double, 5> kMany{0.3, 0.7, 0.95, 0.99, 1};
-    REQUIRE(ok(reqLowerBounds(trace, cluster, options, kMany, &bound)));
-    for (std::size_t i = 1; i < kMany.size(); ++i) CHECK(bound.bounds[i - 1].ratio <= bound.bounds[i].ratio);
+    const BoundResult bound = boundsOf(trace, cluster, options);
     binding += bound.bounds.back().isolated ? 0 : 1;
     for (std::uint32_t policy = 0; policy < 4; ++policy) {
       if (policy > 0) {
@@ -524,30 +501,10 @@ TEST_CASE("no policy of the simulator is below the bound on random clusters") {
         options.order = other.order;
         options.pairPlacement = other.pairPlacement;
       }
-      std::vector<double> latency(trace.columns().workflows);
-      std::vector<double> base(latency.size());
-      RunOutputs out;
-      out.latencyMs = latency.data();
-      out.baseMs = base.data();
-      RunResult result;
-      const Status status = simulate(trace, cluster, options, out, &result);
-      CAPTURE(std::string(reason(status)));
-      REQUIRE(ok(status));
-      if (result.evictions + result.hiddenEvictions > 0) {  // outside the model
+      if (runIsNotBelow(trace, cluster, options, bound))
+        checked += static_cast<std::uint32_t>(kManyTaus.size());
+      else
         ++outside;
-        continue;
-      }
-      std::vector<double> ratios(latency.size());
-      for (std::size_t w = 0; w < ratios.size(); ++w)
-        ratios[w] = base[w] > 0 ? latency[w] / base[w] : HUGE_VAL;
-      for (std::size_t i = 0; i < kMany.size(); ++i) {
-        CAPTURE(kMany[i]);
-        const double achieved = required(ratios, kMany[i]);
-        CAPTURE(achieved);
-        CAPTURE(bound.bounds[i].ratio);
-        CHECK_FALSE(below(achieved, bound.bounds[i].ratio));
-        ++checked;
-      }
     }
   }
   MESSAGE("checked ", checked, ", outside the model ", outside, ", more than isolated ", binding);
