@@ -367,7 +367,7 @@ export class Scheduler {
   snapshot(): Snapshot {
     const core = this.#core
     core.flush()
-    const totals = new Float64Array(8)
+    const totals = new Float64Array(10)
     core.native.totals(totals)
     const instances: Snapshot['instances'] = []
     core.eachInstance((columns, at, slot) => {
@@ -383,6 +383,8 @@ export class Scheduler {
       retriesRefused: totals[4]!,
       kvExpired: totals[6]!,
       revoked: totals[7]!,
+      plans: totals[8]!,
+      plannedCalls: totals[9]!,
       nextWakeMs: core.native.nextWakeMs,
       instances,
     }
