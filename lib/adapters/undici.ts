@@ -55,6 +55,7 @@ export function schedulingInterceptor(
   // Whatever types the caller's undici has for them.
   // biome-ignore lint/suspicious/noExplicitAny: types of another package, of any version
 ): (dispatch: Dispatch<any, any>) => Dispatch<any, any> {
+  createHandler(scheduler, options) // what is wrong is refused here, not by the first dispatcher
   return (dispatch) => {
     const send = options.fetch ?? fetch
     const handle = createHandler(scheduler, {
