@@ -605,8 +605,12 @@ export interface NativeScheduler {
   takeLog(): Uint8Array
   /** 21 columns per instance (`lib/scheduler/snapshot.ts`); returns the number of instances. */
   instances(out: Float64Array): number
-  /** now ms, leases granted, live workflows, calls ready without a lease, retries refused, retry tokens, KV expired, revoked */
+  /** now ms, leases granted, live workflows, calls ready without a lease, retries refused, retry tokens, KV expired, revoked, plans, calls planned */
   totals(out: Float64Array): void
+  /** Weighted tokens of finished calls and weight, by tenant id. */
+  attained(): Float64Array
+  /** Of a call that was leased in the last decide. */
+  predictedTtftMs(slot: number): number
   /** 20 columns of a call; returns a status. */
   callInfo(slot: number, generation: number, out: Float64Array): number
   /** H of an open workflow. */

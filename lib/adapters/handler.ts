@@ -7,7 +7,7 @@ import type { Scheduler } from '../scheduler/scheduler.ts'
 import type { CallOptions, Workflow } from '../scheduler/workflow.ts'
 import { legBody, legHeaders, legTarget, legUrl } from './leg.ts'
 import { type KeptKv, PairFailure, type PairProtocol, sendPair, unsupportedByPairs } from './pairs.ts'
-import { blocksOf, PrefixMemory } from './prefix.ts'
+import { blocksOf, PrefixMemory, wholeBlockTokens } from './prefix.ts'
 import { StreamWatch, usageOf } from './sse.ts'
 
 export interface HandlerOptions extends IdentityOptions {
@@ -17,9 +17,10 @@ export interface HandlerOptions extends IdentityOptions {
   describe?: ((body: Record<string, unknown>, headers: Headers) => Partial<CallOptions>) | undefined
   /**
    * Expect an instance to have cached what a prompt shares with the workflow's last one there, and price it so; an engine
-   * whose usage says that it had nothing is believed. Default true.
+   * whose usage says that it had nothing is believed. Default true. `replicas`: several processes route to the same
+   * engines, so a session that this one does not know, and that has an id, is expected at its `homeOf`.
    */
-  affinity?: boolean | undefined
+  affinity?: boolean | 'replicas' | undefined
   /** How requests reach an instance; default the global fetch. */
   fetch?: typeof fetch | undefined
   /** How the engines of a prefill-decode cluster hand KV over; required there. */
@@ -73,7 +74,14 @@ export function createHandler(
       : '`protocol` is for prefill-decode clusters'
     throw new LaxityError('ERR_LAXITY_OPTION', message, 'protocol')
   }
-  const prefixes = options.affinity === false ? undefined : new PrefixMemory()
+  const { affinity = true } = options
+  if (affinity !== 'replicas' && typeof affinity !== 'boolean')
+    throw new LaxityError(
+      'ERR_LAXITY_OPTION',
+      expected('true, false or "replicas"', 'affinity', affinity),
+      'affinity',
+    )
+  const prefixes = affinity === false ? undefined : new PrefixMemory()
   return async (request) => {
     try {
       return await serve(scheduler, options, prefixes, request)
@@ -113,9 +121,11 @@ async function serve(
   }
   const memory = own ? undefined : prefixes
   const blocks = memory === undefined ? NO_BLOCKS : blocksOf(promptOf(body))
-  const cachedTokens = memory?.cachedTokens(workflow, blocks)
+  const remembered = memory?.cachedTokens(workflow, blocks)
+  const elsewhere = options.affinity === 'replicas' && memory?.knows(workflow) === false
+  const cachedTokens = elsewhere ? expectedAtHome(scheduler, workflow.id, body) : remembered
   const served: Served = ({ prefill }, cached) => {
-    if (cached === 0 && cachedTokens?.[prefill] !== undefined) memory?.forget(workflow, prefill)
+    if (cached === 0 && remembered?.[prefill] !== undefined) memory?.forget(workflow, prefill)
     else memory?.served(workflow, prefill, blocks)
   }
   let lease: Lease
@@ -137,6 +147,27 @@ async function serve(
     over()
     throw error
   }
+}
+
+/**
+ * What the home of a session has of its prompt, if all its turns went there: everything before the last answer. Of a first
+ * turn a single token, which decides between equals.
+ */
+function expectedAtHome(
+  scheduler: Scheduler,
+  session: string,
+  body: Record<string, unknown>,
+): Record<string, number> | undefined {
+  const { model } = body
+  const home = scheduler.homeOf(session, typeof model === 'string' && model !== '' ? model : undefined)
+  if (home === undefined) return undefined
+  const { messages } = body
+  const answered = Array.isArray(messages)
+    ? messages.findLastIndex((message) => (message as { role?: unknown } | null)?.role === 'assistant')
+    : -1
+  const before =
+    answered < 1 ? '' : promptOf({ ...body, messages: (messages as unknown[]).slice(0, answered) })
+  return { [home]: Math.max(1, wholeBlockTokens(before)) }
 }
 
 /** A lease that is done, with the cached tokens that its engine spoke of. */

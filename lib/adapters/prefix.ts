@@ -31,6 +31,11 @@ export class PrefixMemory {
     return Object.keys(tokens).length > 0 ? tokens : undefined
   }
 
+  /** Whether any of its calls were served by this process. */
+  knows(workflow: Workflow): boolean {
+    return this.#kept.has(workflow)
+  }
+
   /** An instance has served this prompt. */
   served(workflow: Workflow, instance: string, blocks: Uint32Array): void {
     const others = this.#kept.get(workflow)?.filter((one) => one.instance !== instance) ?? []
@@ -46,6 +51,11 @@ export class PrefixMemory {
         kept.filter((one) => one.instance !== instance),
       )
   }
+}
+
+/** Tokens of a text's whole blocks. */
+export function wholeBlockTokens(text: string): number {
+  return (Math.floor(text.length / BLOCK) * BLOCK) / CHARACTERS_PER_TOKEN
 }
 
 function sharedBlocks(a: Uint32Array, b: Uint32Array): number {

@@ -1,27 +1,13 @@
 import { dirname, join } from 'node:path'
 import { LaxityError } from '../errors.ts'
-import { Estimator } from '../model/estimate.ts'
 import { addHardware, type Hardware } from '../model/hardware.ts'
-import { type Coverage, type MeasuredProfile, readProfile } from '../model/profile.ts'
+import { type MeasuredProfile, readProfile } from '../model/profile.ts'
 import { resolveSetup, type SetupOptions } from '../model/setup.ts'
-import type { NativeLatency } from '../native.ts'
 import { Problems } from '../report/problems.ts'
 import type { ClusterConfig, InstanceConfig } from './config.ts'
 import { findGpu } from './gpus.ts'
+import { insideInstance, type Modelled, modelledBy } from './modelled.ts'
 import type { LatencyOverrides } from './overrides.ts'
-
-/** An instance whose times are estimated or measured, not given. */
-export interface Modelled {
-  label: string
-  latency: NativeLatency
-  /** Undefined: the configuration says. */
-  kvTokens: number | undefined
-  coverage: Coverage | undefined
-  /** Of an estimate: on what, for what, and its KV per token. */
-  gpu?: string
-  estimated?: string
-  kvBytesPerToken?: number
-}
 
 /** What the labels of the HexGen-Flow clusters stand for: hosts of eight GPUs. */
 const HOSTS: Readonly<Record<string, string>> = { a100: 'a100-80', a6000: 'a6000', l40s: 'l40s' }
@@ -61,7 +47,7 @@ export async function modelledInstances(
       if (!(error instanceof LaxityError)) throw error
       const parts = error.cause instanceof AggregateError ? (error.cause.errors as LaxityError[]) : [error]
       if (parts.some((part) => isOverride(part, overrides))) throw error // the same for every instance
-      for (const part of parts) problems.absorb(inside(part, place))
+      for (const part of parts) problems.absorb(insideInstance(part, place))
     }
   }
   problems.throwIfAny()
@@ -74,19 +60,11 @@ async function estimated(
   hardware: Hardware,
   { model, gpu, tp }: LatencyOverrides,
 ): Promise<Modelled> {
-  const estimator = new Estimator(await resolveSetup(setup, hardware), 0.9, 3e9)
   // A capacity given for other hardware says nothing about this one.
   const own = model === undefined && gpu === undefined && tp === undefined
-  const label = estimator.tp > 1 ? `${estimator.gpu}×${estimator.tp}` : estimator.gpu
-  return {
-    label: entry.precision === 'fp8' ? `${label} fp8` : label,
-    latency: { kind: 'roofline', ...estimator.setup.spec },
-    kvTokens: (own ? entry.kvTokens : undefined) ?? estimator.kvCapacityTokens,
-    coverage: undefined,
-    gpu: estimator.gpu,
-    estimated: estimator.model,
-    kvBytesPerToken: (own ? entry.kvBytesPerToken : undefined) ?? estimator.kvBytesPerToken,
-  }
+  const { precision, kvTokens, kvBytesPerToken } = entry
+  const given = own ? { precision, kvTokens, kvBytesPerToken } : { precision }
+  return modelledBy(await resolveSetup(setup, hardware), given)
 }
 
 /** Undefined: the instance keeps its constants. */
@@ -119,12 +97,4 @@ function isOverride(error: LaxityError, overrides: LatencyOverrides): boolean {
   if (error.code === 'ERR_LAXITY_MEMORY') return Object.values(overrides).some((value) => value !== undefined)
   const place = error.place as keyof LatencyOverrides
   return error.code === 'ERR_LAXITY_OPTION' && overrides[place] !== undefined
-}
-
-/** Options of an estimate are fields of an instance here. */
-function inside(error: LaxityError, place: string): LaxityError {
-  const options = { cause: error }
-  if (error.code === 'ERR_LAXITY_OPTION' && error.place !== undefined)
-    return new LaxityError('ERR_LAXITY_FIELD', error.message, `${place}.${error.place}`, options)
-  return error.place === undefined ? new LaxityError(error.code, error.message, place, options) : error
 }

@@ -34,14 +34,16 @@ export interface Calibration {
   relativeError: number | undefined
 }
 
+/** Of a stack by its name. @throws LaxityError ERR_LAXITY_OPTION */
+export function namedCalibration(stack = 'default'): Calibration {
+  const id = stack === 'default' ? calibrationId : `${calibrationId}+${stack}`
+  return { id, stack: findStack(stack), relativeError: undefined }
+}
+
 /** A stack's name (`default`, `vllm`, `trtllm`, `sglang`, `none`) or the path of a calibration file. */
 export async function loadCalibration(calibration: string | undefined): Promise<Calibration> {
-  if (calibration === undefined || calibration === 'default') {
-    return { id: calibrationId, stack: findStack('default'), relativeError: undefined }
-  }
-  if (stackIds.includes(calibration) || !/[./\\]/.test(calibration)) {
-    return { id: `${calibrationId}+${calibration}`, stack: findStack(calibration), relativeError: undefined }
-  }
+  if (calibration === undefined || stackIds.includes(calibration) || !/[./\\]/.test(calibration))
+    return namedCalibration(calibration)
   const content = await readJsonFile(calibration, 'a calibration file')
   const [{ calibrationSchema }, { reportIssues }] = await Promise.all([
     import('./calibration-schema.ts'),

@@ -68,14 +68,18 @@ export function findGpu(hardware: Hardware, id: string): NativeGpu {
   throw new LaxityError('ERR_LAXITY_OPTION', `Unknown GPU ${quote(id)}${near}`, 'gpu')
 }
 
-/** A model's sizes by id, or from the path of a file: a Hugging Face config.json, or this package's sizes. */
-export async function findModel(hardware: Hardware, id: string): Promise<NativeLlm> {
+/** @throws LaxityError ERR_LAXITY_OPTION for an id that is not known, naming near ones. */
+export function findNamedModel(hardware: Hardware, id: string): NativeLlm {
   const llm = hardware.models.get(id) ?? hardware.models.get(id.toLowerCase())
   if (llm !== undefined) return llm
-  if (!/\.json$/i.test(id) && !isAbsolute(id)) {
-    const known = new Set([...modelIds, ...hardware.models.keys()])
-    throw new LaxityError('ERR_LAXITY_OPTION', `Unknown model ${quote(id)}${hint(id, known)}`, 'model')
-  }
+  const known = new Set([...modelIds, ...hardware.models.keys()])
+  throw new LaxityError('ERR_LAXITY_OPTION', `Unknown model ${quote(id)}${hint(id, known)}`, 'model')
+}
+
+/** A model's sizes by id, or from the path of a file: a Hugging Face config.json, or this package's sizes. */
+export async function findModel(hardware: Hardware, id: string): Promise<NativeLlm> {
+  const known = hardware.models.has(id) || hardware.models.has(id.toLowerCase())
+  if (known || (!/\.json$/i.test(id) && !isAbsolute(id))) return findNamedModel(hardware, id)
   const problems = new Problems()
   const sizes = modelOf(await readModelFile(id), id, problems)
   problems.throwIfAny()

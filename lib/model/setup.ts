@@ -3,7 +3,7 @@ import { LaxityError } from '../errors.ts'
 import { type NativeRoofline, native } from '../native.ts'
 import { OptionReader } from '../simulator/validate.ts'
 import { type ErrorBand, errorBand } from './band.ts'
-import { type Calibration, loadCalibration } from './calibration-file.ts'
+import { type Calibration, loadCalibration, namedCalibration } from './calibration-file.ts'
 import type { GpuConfig, HardwareConfig, ModelConfig, Precision } from './config.ts'
 import {
   builtIn,
@@ -11,6 +11,7 @@ import {
   checkedModel,
   findGpu,
   findModel,
+  findNamedModel,
   type Hardware,
   loadHardware,
 } from './hardware.ts'
@@ -75,23 +76,52 @@ export async function resolveSetup(options: SetupOptions, given?: Hardware): Pro
   const gpu = await absorbing(reader, () => gpuOf(known, options.gpu))
   reader.problems.throwIfAny()
 
-  const model = nameOf(options.model, 'model')
-  const gpuName = nameOf(options.gpu, 'GPU')
-  const spec: NativeRoofline = {
+  const names = { model: nameOf(options.model, 'model'), gpu: nameOf(options.gpu, 'GPU') }
+  return assemble(names, calibration!, {
     llm: llm!,
     gpu: gpu!,
     tensorParallel: tp,
     weights: precision,
     kv: kvPrecision,
-    stack: calibration!.stack,
-  }
-  checkSpec(spec, model, gpuName)
-  const band = errorBand(model, llm!, gpuName, gpu!, tp)
-  if (calibration!.relativeError !== undefined) {
-    band.relative = calibration!.relativeError
+  })
+}
+
+/** Of names alone: nothing is read, so it answers at once. */
+export interface NamedSetup {
+  model: string
+  gpu: string
+  tp: number
+  precision?: Precision | undefined
+  kvPrecision?: Precision | undefined
+  /** A serving stack. */
+  calibration?: string | undefined
+}
+
+/** @throws LaxityError ERR_LAXITY_OPTION for the first that is unknown or impossible. */
+export function namedSetup({ tp, precision = 'bf16', kvPrecision = 'bf16', ...names }: NamedSetup): Setup {
+  const calibration = namedCalibration(names.calibration)
+  return assemble({ model: nameOf(names.model, 'model'), gpu: nameOf(names.gpu, 'GPU') }, calibration, {
+    llm: findNamedModel(builtIn, names.model),
+    gpu: findGpu(builtIn, names.gpu),
+    tensorParallel: tp,
+    weights: precision,
+    kv: kvPrecision,
+  })
+}
+
+function assemble(
+  { model, gpu }: Pick<Setup, 'model' | 'gpu'>,
+  calibration: Calibration,
+  parts: Omit<NativeRoofline, 'stack'>,
+): Setup {
+  const spec: NativeRoofline = { ...parts, stack: calibration.stack }
+  checkSpec(spec, model, gpu)
+  const band = errorBand(model, spec.llm, gpu, spec.gpu, spec.tensorParallel)
+  if (calibration.relativeError !== undefined) {
+    band.relative = calibration.relativeError
     band.transferred = band.transferred.filter((text) => !text.includes('serving stack'))
   }
-  return { model, gpu: gpuName, spec, calibration: calibration!, band }
+  return { model, gpu, spec, calibration, band }
 }
 
 /** @throws LaxityError ERR_LAXITY_OPTION where the core would refuse the pair. */

@@ -3,13 +3,12 @@ import type { CallRecord } from './call.ts'
 import type { Core } from './core.ts'
 import { type Decisions, REVOKED } from './decisions.ts'
 import type { InstanceEntry } from './instances.ts'
-import { Lease, type LeaseReason } from './lease.ts'
+import { Lease, type LeaseReason, REASONS } from './lease.ts'
 import { LEGS, type Outcome } from './outcome.ts'
 import { closeReceipt, noteFirstToken, openReceipt } from './receipts.ts'
 import { REJECT_REASONS, RejectionError } from './rejection.ts'
 import { CALL, FIRST_LEASED, FIRST_TERMINAL } from './snapshot.ts'
 
-const REASONS: readonly LeaseReason[] = ['none', 'only-feasible', 'best-score', 'lookahead', 'probe']
 const FAILURES = { client_error: 0, backpressure: 1, fault: 2 } as const
 
 /**
@@ -41,7 +40,8 @@ export class Attempts {
     )
     const old = call.lease
     call.lease = lease
-    core.metrics.count(core.metrics.leases, lease.reason)
+    core.metrics.leased(core.policyName, lease.reason)
+    core.metrics.predictedTtft.observe(core.native.predictedTtftMs(call.slot) / 1000)
     if (call.phase === 'ended') {
       // Its answer came from an instance that was given up, or it was cancelled meanwhile.
       const t = core.begin()

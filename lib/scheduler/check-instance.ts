@@ -2,8 +2,11 @@ import { checkRole } from '../cluster/check-roles.ts'
 import type { LatencyConfig } from '../cluster/config.ts'
 import { findGpu, GPUS } from '../cluster/gpus.ts'
 import { LIMITS } from '../cluster/limits.ts'
+import { ENGINE_MODES, type EngineMode } from '../cluster/modes.ts'
 import { ROLES, type Role } from '../cluster/roles.ts'
 import { expected, quote } from '../errors.ts'
+import type { Precision } from '../model/config.ts'
+import { gpuIds, modelIds, stackIds } from '../model/hardware.ts'
 import { hint } from '../report/near.ts'
 import type { Problems } from '../report/problems.ts'
 
@@ -28,8 +31,18 @@ export interface LiveInstance {
   rank?: number | undefined
   /** How many ranks that engine has: SGLang's bootstrap chooses among them by its room. */
   ranks?: number | undefined
-  /** A built-in GPU: `a100`, `a6000`, `l40s`. */
+  /** A GPU with built-in constants: `a100`, `a6000`, `l40s`. With `tp`, one of the calibrated model: `a100-80`, `h100`, … */
   gpu?: string | undefined
+  /** Tensor parallelism, 1, 2, 4 or 8: times and KV capacity are estimated (docs/latency-model.md). */
+  tp?: number | undefined
+  /** With `tp`, the id of the model that is estimated, `llama-3.1-70b`, …; default `model`, where that is such an id. */
+  estimateFor?: string | undefined
+  /** Of the weights, with `tp`; default `bf16`. */
+  precision?: Precision | undefined
+  /** Of the KV cache, with `tp`; default `bf16`. */
+  kvPrecision?: Precision | undefined
+  /** With `tp`: a serving stack's name. */
+  calibration?: string | undefined
   /** Or an id of `latencies`, or the latency itself; then `kvTokens` is required. */
   latency?: string | LatencyConfig | undefined
   /** With neither `gpu` nor `latency`, speed is learned from the leases it serves. */
@@ -37,16 +50,18 @@ export interface LiveInstance {
   model?: string | undefined
   /** LoRA adapters of that model that it serves too: calls may name one as their model. At most 64 in all. */
   adapters?: readonly string[] | undefined
-  /** KV cache in tokens; where speed is learned, unlimited by default. */
+  /** KV cache in tokens; default the GPU's, with `tp` what fits beside the weights; where speed is learned, unlimited. */
   kvTokens?: number | undefined
   /** Running sequences; default the GPU's, else 256; 32 where speed is learned. */
   maxSequences?: number | undefined
   /** How many such instances; default 1. Not with `id` or `url`. */
   count?: number | undefined
   /** How the engine mixes prefill and decode; default `prefill-first`, `chunked` where speed is learned. */
-  mode?: 'prefill-first' | 'chunked' | undefined
+  mode?: EngineMode | undefined
   /** Mode `chunked`: tokens of an iteration's budget, decodes included; default 8192. */
   chunkTokens?: number | undefined
+  /** Mode `decode-share`: speed of decode beside a prefill, which gets the rest; 0.001 to 0.999, default 0.5. */
+  decodeShare?: number | undefined
   /** Default `unified`. A cluster is unified, or prefill and decode, as a whole. */
   role?: Role | undefined
   /** Roles `prefill` and `decode`, as in cluster files: what this end of a link carries, 10⁹ bytes/s. */
@@ -57,7 +72,7 @@ export interface LiveInstance {
   linkCompression?: number | undefined
   /** KV of a token; required with `latency`, a 70B model's where nothing is known. */
   kvBytesPerToken?: number | undefined
-  /** Role `prefill`: prompts run as one batch up to so many tokens; default: one prompt at a time. */
+  /** Role `prefill`, and mode `prefill-first`: prompts run as one batch up to so many tokens; default: one at a time. */
   prefillBatchTokens?: number | undefined
   /** Role `prefill` behind SGLang: where decode instances reach its bootstrap server; default the URL's host, port 8998. */
   bootstrap?: { host?: string | undefined; port?: number | undefined } | undefined
@@ -75,6 +90,11 @@ const KEYS = [
   'rank',
   'ranks',
   'gpu',
+  'tp',
+  'estimateFor',
+  'precision',
+  'kvPrecision',
+  'calibration',
   'latency',
   'model',
   'adapters',
@@ -83,6 +103,7 @@ const KEYS = [
   'count',
   'mode',
   'chunkTokens',
+  'decodeShare',
   'role',
   'linkGBps',
   'linkLatencyMs',
@@ -126,14 +147,7 @@ export function checkInstance(
   else if (rank !== undefined && !isWhole(rank, 0, (ranks ?? MAX_RANKS) - 1))
     wrong(`a whole number from 0 to ${(ranks ?? MAX_RANKS) - 1}`, 'rank', rank)
   else if (ranks !== undefined && rank === undefined) wrong('which of the `ranks`', 'rank', rank)
-  if (isText(instance.gpu) && findGpu(instance.gpu) === undefined) {
-    const labels = Object.values(GPUS).map(({ label }) => label)
-    problems.add(
-      'ERR_LAXITY_FIELD',
-      `Unknown GPU ${quote(instance.gpu)}${hint(instance.gpu, labels)}`,
-      `${where}.gpu`,
-    )
-  }
+  checkHardware(instance, where, problems, wrong)
   const { gpu, latency, kvTokens, maxSequences, count, adapters, priority } = instance
   if (gpu !== undefined && latency !== undefined)
     problems.add('ERR_LAXITY_FIELD', 'Expected either `gpu` or `latency`, got both', where)
@@ -153,9 +167,9 @@ export function checkInstance(
     wrong(`a whole number from 1 to ${LIMITS.instances}`, 'count', count)
   if (count !== undefined && count !== 1 && (instance.id !== undefined || instance.url !== undefined))
     problems.add('ERR_LAXITY_FIELD', 'Expected no `count` beside an `id` or a `url`', `${where}.count`)
-  const { mode, chunkTokens } = instance
-  if (mode !== undefined && mode !== 'prefill-first' && mode !== 'chunked')
-    wrong('"prefill-first" or "chunked"', 'mode', mode)
+  const { mode, chunkTokens, decodeShare } = instance
+  if (mode !== undefined && !ENGINE_MODES.includes(mode as EngineMode))
+    wrong(`one of ${ENGINE_MODES.join(', ')}`, 'mode', mode)
   if (chunkTokens !== undefined && !isWhole(chunkTokens, 1, LIMITS.chunkTokens))
     wrong(`a whole number from 1 to ${LIMITS.chunkTokens}`, 'chunkTokens', chunkTokens)
   else if (chunkTokens !== undefined && modeOf(instance) !== 'chunked')
@@ -163,6 +177,18 @@ export function checkInstance(
       'ERR_LAXITY_FIELD',
       'Expected `chunkTokens` only with mode "chunked"',
       `${where}.chunkTokens`,
+    )
+  const { leastDecodeShare: least, mostDecodeShare: most } = LIMITS
+  if (
+    decodeShare !== undefined &&
+    !(typeof decodeShare === 'number' && decodeShare >= least && decodeShare <= most)
+  )
+    wrong(`a number from ${least} to ${most}`, 'decodeShare', decodeShare)
+  else if (decodeShare !== undefined && mode !== 'decode-share')
+    problems.add(
+      'ERR_LAXITY_FIELD',
+      'Expected `decodeShare` only with mode "decode-share"',
+      `${where}.decodeShare`,
     )
   checkPair(instance, where, problems, wrong)
   if (instance.revoke !== undefined && typeof instance.revoke !== 'boolean')
@@ -172,6 +198,50 @@ export function checkInstance(
   if (priority !== undefined && !isPriority(priority))
     wrong('{ sign: 1 | -1, min?, max?, divideBy?, field? }', 'priority', priority)
   return problems.count === before
+}
+
+/** A GPU with constants, or with `tp` one that the estimates know, and then a model that they know. */
+function checkHardware(
+  instance: Record<string, unknown>,
+  where: string,
+  problems: Problems,
+  wrong: (what: string, field: string, got: unknown) => void,
+): void {
+  const { gpu, tp, model } = instance
+  const unknown = (what: string, name: unknown, known: readonly string[], field: string) =>
+    problems.add(
+      'ERR_LAXITY_FIELD',
+      `Unknown ${what} ${quote(String(name))}${hint(String(name), known)}`,
+      `${where}.${field}`,
+    )
+  const labels = Object.values(GPUS).map(({ label }) => label)
+  if (tp === undefined) {
+    for (const field of ['estimateFor', 'precision', 'kvPrecision', 'calibration'])
+      if (instance[field] !== undefined)
+        problems.add('ERR_LAXITY_FIELD', `\`${field}\` needs \`tp\``, `${where}.${field}`)
+    if (!isText(gpu) || findGpu(gpu) !== undefined) return
+    if (!gpuIds.includes(gpu.toLowerCase())) unknown('GPU', gpu, [...labels, ...gpuIds], 'gpu')
+    else {
+      const message = `GPU ${quote(gpu)} has no built-in constants: give \`tp\` for an estimate`
+      problems.add('ERR_LAXITY_FIELD', message, `${where}.gpu`)
+    }
+    return
+  }
+  if (![1, 2, 4, 8].includes(tp as number)) wrong('1, 2, 4 or 8', 'tp', tp)
+  if (gpu === undefined) problems.add('ERR_LAXITY_FIELD', '`tp` needs a `gpu`', `${where}.tp`)
+  else if (isText(gpu) && !gpuIds.includes(gpu.toLowerCase())) unknown('GPU', gpu, gpuIds, 'gpu')
+  const { estimateFor, calibration } = instance
+  const names = estimateFor ?? model
+  if (estimateFor !== undefined && !isText(estimateFor)) wrong("a model's id", 'estimateFor', estimateFor)
+  else if (!isText(names) || !modelIds.includes(names.toLowerCase())) {
+    if (estimateFor !== undefined) unknown('model', estimateFor, modelIds, 'estimateFor')
+    else wrong('the id of the model that is estimated', 'estimateFor', undefined)
+  }
+  for (const field of ['precision', 'kvPrecision'])
+    if (instance[field] !== undefined && instance[field] !== 'bf16' && instance[field] !== 'fp8')
+      wrong('"bf16" or "fp8"', field, instance[field])
+  if (calibration !== undefined && !stackIds.includes(calibration as string))
+    unknown('calibration', calibration, stackIds, 'calibration')
 }
 
 /** What goes with roles `prefill` and `decode`. */
@@ -203,11 +273,20 @@ function checkPair(
   within('linkLatencyMs', 0, LIMITS.linkLatencyMs)
   within('linkCompression', LIMITS.leastLinkCompression, LIMITS.linkCompression)
   within('kvBytesPerToken', 1, LIMITS.kvBytes)
-  if (
-    instance.prefillBatchTokens !== undefined &&
-    !isWhole(instance.prefillBatchTokens, 1, LIMITS.chunkTokens)
+  const { prefillBatchTokens: batch } = instance
+  if (batch !== undefined && !isWhole(batch, 1, LIMITS.chunkTokens))
+    wrong(`a whole number from 1 to ${LIMITS.chunkTokens}`, 'prefillBatchTokens', batch)
+  else if (
+    batch !== undefined &&
+    instance.mode === undefined &&
+    modeOf(instance) !== 'prefill-first' &&
+    (role ?? 'unified') === 'unified'
   )
-    wrong(`a whole number from 1 to ${LIMITS.chunkTokens}`, 'prefillBatchTokens', instance.prefillBatchTokens)
+    problems.add(
+      'ERR_LAXITY_FIELD',
+      'Expected `mode` "prefill-first" beside `prefillBatchTokens`: an engine of unknown speed is taken to be chunked',
+      `${where}.prefillBatchTokens`,
+    )
   if (bootstrap === undefined) return
   const good =
     isRecord(bootstrap) &&
@@ -220,7 +299,7 @@ function checkPair(
 }
 
 /** Nothing is known of an engine whose speed is learned: it is taken to be chunked, as most are. */
-export function modeOf({ mode, gpu, latency }: LiveInstance): string {
+export function modeOf({ mode, gpu, latency }: LiveInstance): EngineMode {
   return mode ?? (gpu === undefined && latency === undefined ? 'chunked' : 'prefill-first')
 }
 

@@ -89,6 +89,7 @@ export class Core extends EventEmitter {
   /** Gets the log of every drain, where the options ask for one who listens. */
   onLog: ((records: Uint8Array) => void) | undefined
   #adminRefusal = 0
+  #plans = 0
   policyName: string
 
   constructor(options: unknown) {
@@ -223,8 +224,13 @@ export class Core extends EventEmitter {
     this.#draining = true
     const started = performance.now()
     const made = this.native.decide()
-    this.metrics.decision.observe((performance.now() - started) / 1000)
+    const took = (performance.now() - started) / 1000
+    this.metrics.decision.observe(took)
     const header = this.#header32
+    if (header[3] !== this.#plans) {
+      this.#plans = header[3]!
+      this.metrics.planDuration.observe(took)
+    }
     const refusals = header[1]!
     const freed = header[2]!
     this.#nextWake = this.#header64[2]!
@@ -530,6 +536,7 @@ export class Core extends EventEmitter {
       throw new LaxityError('ERR_LAXITY_LOG', native.statusReasons[status] ?? `status ${status}`)
     }
     this.#nextWake = this.#header64[2]!
+    this.#plans = this.#header32[3]!
     this.#base = this.writer.written
     return made > 0 ? this.native.decisions : new Uint8Array(0)
   }

@@ -140,6 +140,8 @@ export interface InstanceSpec {
   latency: number
   maxSequences: number
   chunkTokens: number
+  /** Thousandths. */
+  decodeShare: number
   kvTokens: number
   adapters: bigint
   /** 2^-20 ns. */
@@ -376,6 +378,7 @@ export class EventWriter {
     this.#u16[(byte + at('instance', 'latency')) / 2] = spec.latency
     this.#u32[(byte + at('instance', 'maxSequences')) / 4] = spec.maxSequences
     this.#u32[(byte + at('instance', 'chunkTokens')) / 4] = spec.chunkTokens
+    this.#u16[(byte + at('instance', 'decodeShare')) / 2] = spec.decodeShare
     this.#i64((byte + at('instance', 'kvTokens')) / 4, spec.kvTokens)
     const adapters = (byte + at('instance', 'adapters')) / 4
     this.#u32[adapters] = Number(spec.adapters & 0xffff_ffffn)

@@ -1,6 +1,8 @@
 import { checkRoles } from '../cluster/check-roles.ts'
-import type { LatencyConfig } from '../cluster/config.ts'
+import type { InstanceConfig, LatencyConfig } from '../cluster/config.ts'
 import { LIMITS } from '../cluster/limits.ts'
+import { insideInstance, type Modelled, namedInstance } from '../cluster/modelled.ts'
+import { ENGINE_MODES, modeFields } from '../cluster/modes.ts'
 import { clusterPresets, findPreset } from '../cluster/presets.ts'
 import { type ResolvedInstance, resolveCluster } from '../cluster/resolve.ts'
 import { BUILT_IN_KV_BYTES, linkOf, ROLES } from '../cluster/roles.ts'
@@ -37,12 +39,31 @@ export interface InstanceEntry {
   readonly spec: InstanceSpec
 }
 
+/** Ids of a model and, above 0, of one of its adapters. */
+export interface ServedModel {
+  model: number
+  adapter: number
+}
+
 export interface NewLatency {
   index: number
   learned: boolean
   constants: Readonly<Record<string, number>>
 }
 
+interface Resolved {
+  label: string
+  latency: number
+  kvTokens: number
+  maxSequences: number
+  /** What its link's defaults depend on. */
+  gpu: string | undefined
+  kvBytesPerToken: number | undefined
+  isNew: NewLatency | undefined
+}
+
+/** What presets without a model are estimated for. */
+const PRESET_MODEL = 'llama-3.1-70b'
 const LEARNED_SEQUENCES = 32
 const CHUNK_TOKENS = 8192
 /** Where nothing is known yet: a mid-sized model on one current GPU. */
@@ -66,7 +87,7 @@ export class Instances {
   #latencyCount = 0
   #paired = false
   readonly models: string[] = []
-  readonly #models = new Map<string, { model: number; adapter: number }>()
+  readonly #models = new Map<string, ServedModel>()
   #adapters = 0
 
   /** Whether prefill and decode run on instances of their own. */
@@ -93,7 +114,7 @@ export class Instances {
   }
 
   /** The ids of a model's or an adapter's name; undefined for the only model there is. */
-  modelOf(name: string | undefined): { model: number; adapter: number } | undefined {
+  modelOf(name: string | undefined): ServedModel | undefined {
     // An instance without a model serves whatever nobody else has a name for.
     if (name !== undefined) return this.#models.get(name) ?? this.#models.get('')
     return this.models.length === 1 ? { model: 0, adapter: 0 } : undefined
@@ -111,7 +132,7 @@ export class Instances {
         const message = `Unknown cluster ${quote(cluster)}${hint(cluster, clusterPresets)}`
         throw new LaxityError('ERR_LAXITY_OPTION', message, 'cluster')
       }
-      given = preset.instances
+      given = preset.instances.map(liveInstance)
       known = preset.latencies ?? {}
     } else if (Array.isArray(cluster)) {
       given = cluster
@@ -201,13 +222,13 @@ export class Instances {
     if (problems.count > 0) return undefined
     const { latency, kvTokens, maxSequences } = resolved
     const { role = 'unified' } = instance
-    const chunked = role === 'unified' && modeOf(instance) === 'chunked'
-    const chunkTokens = chunked
-      ? (instance.chunkTokens ?? CHUNK_TOKENS)
-      : role === 'prefill'
-        ? (instance.prefillBatchTokens ?? 0)
-        : 0
-    const link = role === 'unified' ? NO_LINK : linkSpec(instance)
+    const mode = modeFields(
+      role === 'unified' ? modeOf(instance) : 'prefill-first',
+      instance.chunkTokens ?? CHUNK_TOKENS,
+      instance.decodeShare,
+    )
+    const batches = mode.mode === 'prefill-first' && role !== 'decode'
+    const link = role === 'unified' ? NO_LINK : linkSpec(instance, resolved)
     const entry: InstanceEntry = {
       slot: old?.slot ?? this.list.length,
       id,
@@ -216,11 +237,12 @@ export class Instances {
       given: { ...instance, id, count: undefined },
       spec: {
         role: ROLES.indexOf(role),
-        mode: chunked ? 1 : 0,
+        mode: ENGINE_MODES.indexOf(mode.mode),
         model,
         latency,
         maxSequences,
-        chunkTokens,
+        chunkTokens: batches ? (instance.prefillBatchTokens ?? 0) : mode.chunkTokens,
+        decodeShare: mode.decodeShare,
         kvTokens,
         adapters,
         ...link,
@@ -237,15 +259,7 @@ export class Instances {
     where: string,
     problems: Problems,
     construction: boolean,
-  ):
-    | {
-        label: string
-        latency: number
-        kvTokens: number
-        maxSequences: number
-        isNew: NewLatency | undefined
-      }
-    | undefined {
+  ): Resolved | undefined {
     if (instance.gpu === undefined && instance.latency === undefined) {
       const index = this.#latencyCount++
       if (construction) this.latencies.push({ kind: 'constants', ...FIRST_GUESS })
@@ -254,15 +268,20 @@ export class Instances {
         latency: index,
         kvTokens: instance.kvTokens ?? UNLIMITED_KV,
         maxSequences: instance.maxSequences ?? LEARNED_SEQUENCES,
+        gpu: undefined,
+        kvBytesPerToken: instance.kvBytesPerToken,
         isNew: { index, learned: true, constants: FIRST_GUESS },
       }
     }
     const { gpu, kvTokens, maxSequences } = instance
     const id = typeof instance.latency === 'object' ? 'inline' : instance.latency
     const latencies = typeof instance.latency === 'object' ? { inline: instance.latency } : this.#known
+    const modelled = estimated(instance, where, problems)
+    if (instance.tp !== undefined && modelled === undefined) return undefined
     const one = resolveCluster(
       { latencies, instances: [{ gpu, latency: id, kvTokens, maxSequences }] },
       'live',
+      new Map(modelled && [[0, modelled]]),
     )
     const [resolved] = one.instances as [ResolvedInstance]
     const native = one.latencies[resolved.latency]!
@@ -275,8 +294,10 @@ export class Instances {
       if (!construction && native.kind !== 'constants') {
         problems.add(
           'ERR_LAXITY_OPTION',
-          'A latency table must be known from the start: name it in `latencies` and use it in the first cluster',
-          `${where}.latency`,
+          modelled === undefined
+            ? 'A latency table must be known from the start: name it in `latencies` and use it in the first cluster'
+            : 'An estimate must be known from the start: the first cluster has no such GPU, `tp` and model',
+          `${where}.${modelled === undefined ? 'latency' : 'tp'}`,
         )
         return undefined
       }
@@ -290,12 +311,15 @@ export class Instances {
       latency: index,
       kvTokens: resolved.kvTokens,
       maxSequences: resolved.maxSequences,
+      gpu: modelled?.gpu ?? gpu,
+      kvBytesPerToken: modelled?.kvBytesPerToken ?? instance.kvBytesPerToken,
       isNew,
     }
   }
 
   #freeId(label: string): string {
-    for (let n = this.list.length; ; n += 1) if (!this.#bySlot.has(`${label}-${n}`)) return `${label}-${n}`
+    const name = label.replace('×', 'x').replace(' ', '-')
+    for (let n = this.list.length; ; n += 1) if (!this.#bySlot.has(`${name}-${n}`)) return `${name}-${n}`
   }
 
   #model(name: string, where: string, problems: Problems): number {
@@ -354,21 +378,48 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 const NO_LINK = { linkPerToken: 0, linkLatency: 0 }
 
 /** This end of a link in the core's units, as `fineFromMs` of native/base/fixed.h rounds. */
-function linkSpec(instance: LiveInstance): typeof NO_LINK {
-  const link = linkOf(
-    { ...instance, latency: undefined } as Parameters<typeof linkOf>[0],
-    instance.gpu,
-    instance.kvBytesPerToken ?? BUILT_IN_KV_BYTES,
-  )
+function linkSpec(
+  instance: LiveInstance,
+  { gpu, kvBytesPerToken = BUILT_IN_KV_BYTES }: Pick<Resolved, 'gpu' | 'kvBytesPerToken'>,
+): typeof NO_LINK {
+  const { linkGBps, linkLatencyMs, linkCompression } = instance
+  const link = linkOf({ linkGBps, linkLatencyMs, linkCompression }, gpu, kvBytesPerToken)
   return {
     linkPerToken: Math.floor(link.linkMsPerToken * 1e6 * 2 ** 20 + 0.5),
     linkLatency: Math.round(link.linkLatencyMs * 1e6),
   }
 }
 
+/** With `tp`; undefined also where it is impossible. */
+function estimated(instance: LiveInstance, where: string, problems: Problems): Modelled | undefined {
+  const { gpu, tp, model, estimateFor = model, precision, kvPrecision, calibration } = instance
+  if (tp === undefined) return undefined
+  const setup = { gpu: gpu!, tp, model: estimateFor!, precision, kvPrecision, calibration }
+  try {
+    return namedInstance(setup, instance)
+  } catch (error) {
+    if (!(error instanceof LaxityError)) throw error
+    problems.absorb(insideInstance(error, where))
+    return undefined
+  }
+}
+
+/** An instance of a preset, which names its model only where it serves no other. */
+function liveInstance(entry: InstanceConfig): LiveInstance {
+  const { gpu, tp, count, role, model } = entry
+  return {
+    gpu,
+    count,
+    role,
+    model,
+    ...(tp !== undefined && { tp, estimateFor: model ?? PRESET_MODEL }),
+  }
+}
+
 /** Whether a description is of a prefill-decode cluster; of a wrong one anything. */
 export function isPaired(cluster: unknown): boolean {
-  const list = Array.isArray(cluster) ? cluster : isRecord(cluster) ? cluster.instances : undefined
+  const one = typeof cluster === 'string' ? findPreset(cluster) : cluster
+  const list = Array.isArray(one) ? one : isRecord(one) ? one.instances : undefined
   return (
     Array.isArray(list) &&
     list.some((entry) => isRecord(entry) && (entry.role === 'prefill' || entry.role === 'decode'))

@@ -9,7 +9,26 @@ import type { Workflow } from './workflow.ts'
 
 const MAX_TOKENS = 100_000_000
 
-export type LeaseReason = 'none' | 'only-feasible' | 'best-score' | 'lookahead' | 'probe'
+/**
+ * Why a call was leased where it was; of several that hold, the first of these. `probe`: whether an instance has recovered.
+ * `panic`: its breaker is open, and passed over. `lookahead`: behind a prefill that runs. `only-feasible` (unified clusters):
+ * no other instance that takes calls could serve it. `affinity`: the best score, where its prefix is said to be cached.
+ * `best-score`: none of these. On pairs, either leg's probe or panic. `fallback`: in front of an asynchronous plan, which only
+ * simulations have. `none`: not known.
+ */
+export type LeaseReason = (typeof REASONS)[number]
+
+/** `LeaseReason` of native/scheduler/events.h. */
+export const REASONS = [
+  'none',
+  'only-feasible',
+  'best-score',
+  'lookahead',
+  'probe',
+  'panic',
+  'affinity',
+  'fallback',
+] as const
 
 /**
  * Leave to send one attempt of a call to one instance; on a prefill-decode cluster to a pair of them. It closes exactly

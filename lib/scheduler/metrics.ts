@@ -40,12 +40,14 @@ export class Histogram {
 export class Metrics {
   readonly queueWait = new Histogram(EDGES)
   readonly ttft = new Histogram(EDGES)
+  readonly predictedTtft = new Histogram(EDGES)
   readonly tpot = new Histogram(EDGES)
   readonly decision = new Histogram(FINE_EDGES)
+  readonly planDuration = new Histogram(FINE_EDGES)
   readonly workflowTime = new Histogram(EDGES)
   readonly ratio = new Histogram(RATIO_EDGES)
-  /** Decisions by reason. */
-  readonly leases = new Map<string, number>()
+  /** Leases by policy and reason. */
+  readonly leases = new Map<string, Map<string, number>>()
   readonly rejections = new Map<string, number>()
   readonly outcomes = new Map<string, number>()
   calls = 0
@@ -58,6 +60,15 @@ export class Metrics {
   workflows = 0
   telemetryStale = 0
   telemetrySuspicious = 0
+
+  leased(policy: string, reason: string): void {
+    let reasons = this.leases.get(policy)
+    if (reasons === undefined) {
+      reasons = new Map()
+      this.leases.set(policy, reasons)
+    }
+    this.count(reasons, reason)
+  }
 
   count(map: Map<string, number>, name: string): void {
     map.set(name, (map.get(name) ?? 0) + 1)

@@ -24,7 +24,10 @@ export interface TenantShares {
 }
 
 export interface SchedulerOptions {
-  /** The name of a preset whose times are constants (`hexgen-*`; not `hexagent-*`), a cluster, or a list of instances. */
+  /**
+   * A preset's name (`clusterPresets`; instances without URLs, those of `hexagent-*` estimated for Llama-3.1-70B), a cluster,
+   * or a list of instances.
+   */
   cluster: string | LiveCluster | readonly LiveInstance[]
   /** `laxity` (default), `hexgen-flow`, `vllm`; on prefill-decode clusters `laxity` or `hexagent`; or the parts. */
   policy?: string | PolicyParts | undefined

@@ -1,3 +1,4 @@
+import { ROLES } from '../cluster/roles.ts'
 import { describe, expected, LaxityError } from '../errors.ts'
 import { type NativeRun, native } from '../native.ts'
 import { Problems } from '../report/problems.ts'
@@ -9,7 +10,9 @@ import { LiveTuner } from '../tuning/auto-live.ts'
 import type { CallRecord } from './call.ts'
 import { text } from './checks.ts'
 import { Core } from './core.ts'
-import { idOf, type LiveInstance } from './instances.ts'
+import type { InstanceSpec } from './events.ts'
+import { homeAmong } from './home.ts'
+import { idOf, type LiveInstance, type ServedModel } from './instances.ts'
 import { Journal, type LiveLogHeader } from './journal.ts'
 import type { Lease } from './lease.ts'
 import { schedulerMetrics } from './metric-list.ts'
@@ -301,22 +304,49 @@ export class Scheduler {
    */
   ready(model?: string): boolean {
     const core = this.#core
-    if (model !== undefined) text(model, 'model')
+    const one = this.#modelOf(model)
     core.flush()
     const { instances } = core
-    const one = model === undefined ? undefined : instances.modelOf(model)
-    if (model !== undefined && one === undefined)
-      throw new LaxityError('ERR_LAXITY_NO_INSTANCE', `No instance serves model ${describe(model)}`, 'model')
     const up = instances.models.map(() => new Set<number>())
     core.eachInstance((columns, at, slot) => {
       const { spec } = instances.list[slot]!
-      const serves = one === undefined || one.adapter === 0 || (spec.adapters >> BigInt(one.adapter - 1)) & 1n
-      if (columns[at] === CHANGES.up && columns[at + 2] !== OPEN && serves) up[spec.model]!.add(spec.role)
+      if (columns[at] === CHANGES.up && columns[at + 2] !== OPEN && serves(spec, one))
+        up[spec.model]!.add(spec.role)
     })
     const roles = core.paired ? [1, 2] : [0]
     return up.every(
       (seen, id) => (one !== undefined && one.model !== id) || roles.every((role) => seen.has(role)),
     )
+  }
+
+  /**
+   * Where a session is at home: the instance that every scheduler over the same instances names for this id, without a
+   * shared table. A hint for `cachedTokens` where several processes route to the same engines; nothing is placed by it
+   * alone. Of a prefill-decode cluster one that prefills. Undefined while no instance of the model takes calls.
+   *
+   * @throws LaxityError ERR_LAXITY_NO_INSTANCE where nothing serves the model, ERR_LAXITY_FIELD
+   */
+  homeOf(id: string, model?: string): string | undefined {
+    const core = this.#core
+    text(id, 'id')
+    const one = this.#modelOf(model)
+    const names: string[] = []
+    core.eachInstance((columns, at, slot) => {
+      const { spec, id: name } = core.instances.list[slot]!
+      const prefills = ROLES[spec.role] !== 'decode'
+      if (columns[at] === CHANGES.up && columns[at + 2] !== OPEN && prefills && serves(spec, one))
+        names.push(name)
+    })
+    return homeAmong(id, names)
+  }
+
+  #modelOf(model: string | undefined): ServedModel | undefined {
+    if (model === undefined) return undefined
+    text(model, 'model')
+    const one = this.#core.instances.modelOf(model)
+    if (one === undefined)
+      throw new LaxityError('ERR_LAXITY_NO_INSTANCE', `No instance serves model ${describe(model)}`, 'model')
+    return one
   }
 
   /** Where a call would go and how long it would take, without submitting it. Its workflow may be left out. */
@@ -337,7 +367,7 @@ export class Scheduler {
   snapshot(): Snapshot {
     const core = this.#core
     core.flush()
-    const totals = new Float64Array(8)
+    const totals = new Float64Array(10)
     core.native.totals(totals)
     const instances: Snapshot['instances'] = []
     core.eachInstance((columns, at, slot) => {
@@ -353,6 +383,8 @@ export class Scheduler {
       retriesRefused: totals[4]!,
       kvExpired: totals[6]!,
       revoked: totals[7]!,
+      plans: totals[8]!,
+      plannedCalls: totals[9]!,
       nextWakeMs: core.native.nextWakeMs,
       instances,
     }
@@ -483,6 +515,15 @@ export class Scheduler {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }
+}
+
+/** Undefined = any model. */
+function serves(spec: InstanceSpec, one: ServedModel | undefined): boolean {
+  if (one === undefined) return true
+  return (
+    spec.model === one.model &&
+    (one.adapter === 0 || ((spec.adapters >> BigInt(one.adapter - 1)) & 1n) === 1n)
+  )
 }
 
 const EVENTS: readonly (keyof SchedulerEvents)[] = ['breaker', 'panic', 'lost', 'leak', 'tuned', 'warning']

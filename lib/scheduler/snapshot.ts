@@ -54,6 +54,9 @@ export interface Snapshot {
   /** Leases taken back: their KV had waited too long on its prefill instance; something more urgent came. */
   kvExpired: number
   revoked: number
+  /** Prefill-decode clusters with a placement that plans: plans made, and waiting calls that they looked at. */
+  plans: number
+  plannedCalls: number
   nextWakeMs: number | null
   instances: InstanceSnapshot[]
 }

@@ -55,6 +55,67 @@ export function parseTelemetry(text: string): TelemetrySample {
   }
 }
 
+type Rank = Readonly<Record<string, unknown>>
+
+/**
+ * Reads SGLang's `GET /v1/loads` (`{ loads: [one object per data-parallel rank] }`), or the older `GET /get_load` (the list
+ * alone, where `num_reqs` is running and waiting together): the text, or what it parses to. Over ranks waiting and running
+ * are summed, usage is the largest. What one rank does not tell, or tells as no count, is unknown for all of them.
+ *
+ * @throws LaxityError ERR_LAXITY_SYNTAX where the text is no JSON, ERR_LAXITY_FIELD where it has no list of ranks
+ */
+export function parseLoads(answer: unknown): TelemetrySample {
+  let parsed = answer
+  if (typeof answer === 'string') {
+    try {
+      parsed = JSON.parse(answer)
+    } catch (cause) {
+      throw new LaxityError('ERR_LAXITY_SYNTAX', 'Not valid JSON', 'loads', { cause })
+    }
+  }
+  const ranks = Array.isArray(parsed) ? parsed : (parsed as { loads?: unknown } | null)?.loads
+  if (!Array.isArray(ranks))
+    throw new LaxityError('ERR_LAXITY_FIELD', expected('{ loads: [...] }', 'loads', ranks), 'loads')
+  for (const [i, rank] of ranks.entries())
+    if (typeof rank !== 'object' || rank === null || Array.isArray(rank))
+      throw new LaxityError('ERR_LAXITY_FIELD', expected('an object', `loads[${i}]`, rank), `loads[${i}]`)
+  const waiting = overRanks(ranks, waitingOf)
+  const running = overRanks(ranks, runningOf)
+  const usage = overRanks(ranks, usageOf)
+  const sum = (values: number[]) => values.reduce((total, value) => total + value, 0)
+  return {
+    ...(waiting !== undefined && { waiting: sum(waiting) }),
+    ...(running !== undefined && { running: sum(running) }),
+    ...(usage !== undefined && { kvUsage: Math.min(1, Math.max(...usage)) }),
+  }
+}
+
+/** Undefined unless every rank tells. */
+function overRanks(ranks: readonly Rank[], read: (rank: Rank) => number | undefined): number[] | undefined {
+  const values = ranks.map(read)
+  return values.length > 0 && values.every((value) => value !== undefined) ? (values as number[]) : undefined
+}
+
+function waitingOf({ num_waiting_reqs: waiting }: Rank): number | undefined {
+  return isCount(waiting) ? waiting : undefined
+}
+
+function runningOf(rank: Rank): number | undefined {
+  const { num_running_reqs: running, num_reqs: both } = rank
+  if (isCount(running)) return running
+  const waiting = waitingOf(rank)
+  return isCount(both) && waiting !== undefined && both >= waiting ? both - waiting : undefined
+}
+
+function usageOf({ token_usage: usage, num_used_tokens: used, max_total_num_tokens: most }: Rank) {
+  if (typeof usage === 'number' && usage >= 0) return usage
+  return isCount(used) && isCount(most) && most > 0 ? used / most : undefined
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0
+}
+
 /** @throws LaxityError ERR_LAXITY_FIELD */
 export function checkSample(sample: unknown): TelemetrySample {
   if (typeof sample !== 'object' || sample === null)

@@ -15,8 +15,8 @@ struct OutHeader {
   std::uint32_t decisions;
   std::uint32_t refusals;
   std::uint32_t freed;
-  std::uint32_t reserved;
-  double nextWake;  ///< ns, -1 = never
+  std::uint32_t plans;  ///< made since the beginning, modulo 2^32
+  double nextWake;      ///< ns, -1 = never
 };
 static_assert(sizeof(OutHeader) == 24);
 
@@ -34,20 +34,27 @@ bool floats(const Napi::CallbackInfo& info, std::size_t i, Column* out) {
 }  // namespace
 
 Napi::Function SchedulerWrap::define(Napi::Env env) {
-  return DefineClass(
-      env, "Scheduler",
-      {InstanceMethod<&SchedulerWrap::decide>("decide"), InstanceMethod<&SchedulerWrap::applyLog>("applyLog"),
-       InstanceMethod<&SchedulerWrap::audit>("audit"),
-       InstanceMethod<&SchedulerWrap::setLogging>("setLogging"),
-       InstanceMethod<&SchedulerWrap::takeLog>("takeLog"),
-       InstanceMethod<&SchedulerWrap::instances>("instances"),
-       InstanceMethod<&SchedulerWrap::totals>("totals"), InstanceMethod<&SchedulerWrap::callInfo>("callInfo"),
-       InstanceMethod<&SchedulerWrap::queue>("queue"), InstanceMethod<&SchedulerWrap::preview>("preview"),
-       InstanceMethod<&SchedulerWrap::lengths>("lengths"), InstanceMethod<&SchedulerWrap::stages>("stages"),
-       Accessor<&SchedulerWrap::freed>("freed"), InstanceMethod<&SchedulerWrap::horizonMs>("horizonMs"),
-       Accessor<&SchedulerWrap::decisions>("decisions"), Accessor<&SchedulerWrap::refusals>("refusals"),
-       Accessor<&SchedulerWrap::placementFailure>("placementFailure"),
-       Accessor<&SchedulerWrap::nextWakeMs>("nextWakeMs")});
+  return DefineClass(env, "Scheduler",
+                     {InstanceMethod<&SchedulerWrap::decide>("decide"),
+                      InstanceMethod<&SchedulerWrap::applyLog>("applyLog"),
+                      InstanceMethod<&SchedulerWrap::audit>("audit"),
+                      InstanceMethod<&SchedulerWrap::setLogging>("setLogging"),
+                      InstanceMethod<&SchedulerWrap::takeLog>("takeLog"),
+                      InstanceMethod<&SchedulerWrap::instances>("instances"),
+                      InstanceMethod<&SchedulerWrap::totals>("totals"),
+                      InstanceMethod<&SchedulerWrap::attained>("attained"),
+                      InstanceMethod<&SchedulerWrap::predictedTtftMs>("predictedTtftMs"),
+                      InstanceMethod<&SchedulerWrap::callInfo>("callInfo"),
+                      InstanceMethod<&SchedulerWrap::queue>("queue"),
+                      InstanceMethod<&SchedulerWrap::preview>("preview"),
+                      InstanceMethod<&SchedulerWrap::lengths>("lengths"),
+                      InstanceMethod<&SchedulerWrap::stages>("stages"),
+                      Accessor<&SchedulerWrap::freed>("freed"),
+                      InstanceMethod<&SchedulerWrap::horizonMs>("horizonMs"),
+                      Accessor<&SchedulerWrap::decisions>("decisions"),
+                      Accessor<&SchedulerWrap::refusals>("refusals"),
+                      Accessor<&SchedulerWrap::placementFailure>("placementFailure"),
+                      Accessor<&SchedulerWrap::nextWakeMs>("nextWakeMs")});
 }
 
 SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : ObjectWrap<SchedulerWrap>(info) {
@@ -154,6 +161,8 @@ void SchedulerWrap::publish(std::span<const Decision> made) {
   header.decisions = static_cast<std::uint32_t>(made.size());
   header.refusals = static_cast<std::uint32_t>(refusals_.size() / 2);
   header.freed = static_cast<std::uint32_t>(freed_.size());
+  if (scheduler_->pairs() != nullptr)
+    header.plans = static_cast<std::uint32_t>(scheduler_->pairs()->planCount());
   const Nanos wake = scheduler_->nextWake();
   header.nextWake = wake == kNever ? -1 : static_cast<double>(wake);
   std::memcpy(out_, &header, sizeof header);
@@ -295,10 +304,10 @@ Napi::Value SchedulerWrap::instances(const Napi::CallbackInfo& info) {
 }
 
 /// [now ms, leases granted, live workflows, calls ready without a lease, retries refused, retry tokens,
-/// leases whose KV expired, leases revoked]
+/// leases whose KV expired, leases revoked, plans made, calls that they looked at]
 Napi::Value SchedulerWrap::totals(const Napi::CallbackInfo& info) {
   Column out;
-  if (!scheduler_ || !floats(info, 0, &out) || out.length < 8) return info.Env().Undefined();
+  if (!scheduler_ || !floats(info, 0, &out) || out.length < 10) return info.Env().Undefined();
   const LiveState& live = scheduler_->live();
   double* at = static_cast<double*>(out.data);
   at[0] = toMs(scheduler_->now());
@@ -309,7 +318,30 @@ Napi::Value SchedulerWrap::totals(const Napi::CallbackInfo& info) {
   at[5] = live.retryTokens;
   at[6] = static_cast<double>(live.kvExpired);
   at[7] = static_cast<double>(live.revoked);
+  const Pairs* pairs = scheduler_->pairs();
+  at[8] = pairs == nullptr ? 0 : static_cast<double>(pairs->planCount());
+  at[9] = pairs == nullptr ? 0 : static_cast<double>(pairs->plannedCalls());
   return info.Env().Undefined();
+}
+
+/// [weighted tokens of what was finished, weight] by tenant.
+Napi::Value SchedulerWrap::attained(const Napi::CallbackInfo& info) {
+  if (!scheduler_) return numbersArray(info.Env(), {});
+  const std::vector<double>& tokens = scheduler_->live().attained;
+  std::vector<double> out(tokens.size() * 2);
+  for (std::size_t tenant = 0; tenant < tokens.size(); ++tenant) {
+    out[tenant * 2] = tokens[tenant];
+    out[tenant * 2 + 1] = scheduler_->weightOf(static_cast<std::uint16_t>(tenant)) / 1000.0;
+  }
+  return numbersArray(info.Env(), out);
+}
+
+/// Of a call that was leased in this decide: from now to its first token, as projected.
+Napi::Value SchedulerWrap::predictedTtftMs(const Napi::CallbackInfo& info) {
+  const std::uint32_t slot = indexOf(info[0]);
+  if (!scheduler_ || slot >= scheduler_->live().calls.size()) return Napi::Number::New(info.Env(), -1);
+  const LiveCall& call = scheduler_->live().calls[slot];
+  return Napi::Number::New(info.Env(), toMs(std::max<Nanos>(0, call.firstTokenDue - call.leasedAt)));
 }
 
 /// (slot, generation, out) -> status; writes kCallColumns numbers.

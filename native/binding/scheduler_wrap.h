@@ -36,6 +36,8 @@ class SchedulerWrap : public ObjectWrap<SchedulerWrap> {
   Napi::Value takeLog(const Napi::CallbackInfo& info);
   Napi::Value instances(const Napi::CallbackInfo& info);
   Napi::Value totals(const Napi::CallbackInfo& info);
+  Napi::Value attained(const Napi::CallbackInfo& info);
+  Napi::Value predictedTtftMs(const Napi::CallbackInfo& info);
   Napi::Value callInfo(const Napi::CallbackInfo& info);
   Napi::Value queue(const Napi::CallbackInfo& info);
   Napi::Value preview(const Napi::CallbackInfo& info);

@@ -112,7 +112,32 @@ void Scheduler::liveGranted(std::uint32_t slot) {
   LiveCall& l = live_.calls[slot];
   l.leasedAt = l.prefillStart = now_;
   l.firstTokenAt = 0;
+  l.firstTokenDue = cluster_.at(graph_.call(slot).instance).ledger.prefillsEnd;
   live_.leases.append(slot, now_);
+}
+
+/// What breakers say of its instance, or of its d, goes before what the placement saw in them.
+LeaseReason Scheduler::liveReason(std::uint32_t slot, LeaseReason placed) const {
+  const Call& c = graph_.call(slot);
+  bool panic = false;
+  const std::uint32_t legs[] = {c.instance, pairs_ == nullptr ? kNoSlot : pairs_->call(slot).decode};
+  for (const std::uint32_t m : legs) {
+    if (m >= live_.breakers.size()) continue;
+    const Breaker& b = live_.breakers[m];
+    if (b.state == BreakerState::kHalfOpen && b.probe == slot) return LeaseReason::kProbe;
+    panic |= b.state == BreakerState::kOpen;
+  }
+  if (panic) return LeaseReason::kPanic;
+  if (placed != LeaseReason::kBestScore) return placed;
+  if (pairs_ == nullptr) {
+    std::uint32_t others = cluster_.at(c.instance).accepts() ? ~0u : 0u;
+    const auto& classes = cluster_.classes();
+    for (std::size_t k = 0; k < classes.size(); ++k) {
+      if (estimates(slot)[k].exec != kNever) others += classes[k].up;
+    }
+    if (others == 0) return LeaseReason::kOnlyFeasible;
+  }
+  return c.hasCached && newTokens(c, c.instance) < c.promptTokens ? LeaseReason::kAffinity : placed;
 }
 
 void Scheduler::liveSign(std::uint32_t slot) {

@@ -105,8 +105,18 @@ void Scheduler::legOk(std::uint32_t slot, std::uint32_t m) {
   if (breakerOf(m).success(now_, live_.calls[slot].leasedAt, rules_.breaker)) updateMasks();
 }
 
+void Scheduler::attained(const Call& c, std::uint32_t outputTokens) {
+  const std::uint16_t tenant = graph_.workflow(c.workflow).tenant;
+  if (live_.attained.size() <= tenant) live_.attained.resize(std::size_t{tenant} + 1);
+  const PolicyParameters& p = config_.parameters;
+  const std::uint32_t output = outputTokens > 0 ? outputTokens : c.predictedTokens;
+  live_.attained[tenant] +=
+      p[Parameter::kInputWeight] * c.promptTokens + p[Parameter::kOutputWeight] * output * c.sequences;
+}
+
 void Scheduler::outcomeOk(std::uint32_t slot, std::uint32_t outputTokens) {
   const Call& c = graph_.call(slot);
+  attained(c, outputTokens);
   if (pairs_ == nullptr) {
     legOk(slot, c.instance);
   } else {

@@ -212,12 +212,18 @@ enum class RejectReason : std::uint8_t {
   kRevoked = 8,    ///< of kRevoke: something more urgent waits, or its instance closes; the same
 };
 
+/// Why a call was leased where it was; of several that hold, the first in the order kProbe, kPanic,
+/// kFallback, kLookahead, kOnlyFeasible, kAffinity, kBestScore. All but kFallback, kLookahead and kBestScore
+/// are told only where live rules are on.
 enum class LeaseReason : std::uint8_t {
   kNone = 0,
-  kOnlyFeasible = 1,
+  kOnlyFeasible = 1,  ///< unified: no other instance that is up could serve it
   kBestScore = 2,
-  kLookahead = 3,
-  kProbe = 4
+  kLookahead = 3,  ///< behind a prefill that runs
+  kProbe = 4,      ///< whether a half-open instance (or its d) has recovered
+  kPanic = 5,      ///< its breaker (or that of its d) is open and was passed over
+  kAffinity = 6,   ///< the best score, where its prefix is said to be cached
+  kFallback = 7    ///< taken in front of a plan that is in flight (asynchronous planning, paper)
 };
 
 /// One decision (CONTRACT 4). `nextWake` is read from the scheduler.

@@ -72,7 +72,7 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
 
   Decision d{};
   d.kind = DecisionKind::kLease;
-  d.leaseReason = reason;
+  d.leaseReason = rules_.any ? liveReason(slot, reason) : reason;
   d.epoch = c.epoch;
   d.call = graph_.ref(slot);
   d.instance = c.instance;

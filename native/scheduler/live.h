@@ -43,8 +43,9 @@ struct LiveCall {
   Nanos leasedAt = 0;
   Nanos prefillStart =
       0;  ///< when its engine was free to prefill it: the lease, or the first token before it
-  Nanos firstTokenAt = 0;  ///< 0 = not seen
-  Nanos kvSince = 0;       ///< its KV lies on p since, seen or assumed
+  Nanos firstTokenAt = 0;   ///< 0 = not seen
+  Nanos firstTokenDue = 0;  ///< as projected at its lease
+  Nanos kvSince = 0;        ///< its KV lies on p since, seen or assumed
   Nanos hopelessAt = 0;
   std::uint32_t hopelessPosition = kNoSlot;  ///< in `hopeless`
   std::uint32_t avoid = kNoSlot;             ///< the instance of the attempt that failed
@@ -83,6 +84,7 @@ struct LiveState {
   std::uint64_t retriesRefused = 0;
   std::uint64_t kvExpired = 0;
   std::uint64_t revoked = 0;
+  std::vector<double> attained;         ///< by tenant: weighted tokens of what was finished (vtc.h's weights)
   std::vector<std::uint8_t> revocable;  ///< per instance: its lookahead leases can be taken back
   LengthPredictor lengths;
   Speeds speeds;

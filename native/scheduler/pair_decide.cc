@@ -124,7 +124,7 @@ void Scheduler::grantPair(std::uint32_t slot, std::uint32_t decode, Nanos ready,
 
   Decision d{};
   d.kind = DecisionKind::kLease;
-  d.leaseReason = reason;
+  d.leaseReason = rules_.any ? liveReason(slot, reason) : reason;
   d.epoch = c.epoch;
   d.call = graph_.ref(slot);
   d.instance = c.instance;
@@ -220,9 +220,10 @@ bool Scheduler::leasePairFromShared(std::uint16_t model) {
 }
 
 void Scheduler::leaseShared(std::uint32_t slot, std::uint32_t prefill, std::uint32_t decode, Nanos ready,
-                            Nanos finish) {
-  const LeaseReason reason =
-      cluster_.at(prefill).ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
+                            Nanos finish, LeaseReason reason) {
+  if (reason == LeaseReason::kNone) {
+    reason = cluster_.at(prefill).ledger.unprefilled > 0 ? LeaseReason::kLookahead : LeaseReason::kBestScore;
+  }
   leaveShared(slot);
   assignPrefill(slot, prefill);
   grantPair(slot, decode, ready, finish, reason);
@@ -323,7 +324,8 @@ void Scheduler::leaseFallback() {
     if (first == kNoSlot) continue;
     const Call& c = graph_.call(first);
     const auto best = pairs_->best(cluster_, c, estimates(first), pairs_->decodeAlone(first), m, now_);
-    if (best.decode != kNoSlot) leaseShared(first, m, best.decode, best.ready, best.finish);
+    if (best.decode != kNoSlot)
+      leaseShared(first, m, best.decode, best.ready, best.finish, LeaseReason::kFallback);
   }
 }
 

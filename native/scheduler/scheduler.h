@@ -176,6 +176,8 @@ class Scheduler {
   void setFreed(std::vector<std::uint32_t>* freed) { freed_ = freed; }
   const SchedulerConfig& config() const { return config_; }
   const LiveState& live() const { return live_; }
+  /// In 1/1000; 1000 where none was told.
+  std::uint32_t weightOf(std::uint16_t tenant) const;
   const std::vector<StageTemplate>& templates() const { return templates_; }
   /// Null on unified clusters.
   const Pairs* pairs() const { return pairs_.get(); }
@@ -220,6 +222,7 @@ class Scheduler {
   void liveQueued(std::uint32_t slot);
   void liveUnqueued(std::uint32_t slot);
   void liveGranted(std::uint32_t slot);
+  LeaseReason liveReason(std::uint32_t slot, LeaseReason placed) const;
   void liveSign(std::uint32_t slot);
   void livePrefilled(std::uint32_t slot);
   void liveReleased(std::uint32_t slot);
@@ -242,6 +245,7 @@ class Scheduler {
   bool panics(std::uint16_t model, Role role) const;
   void outcomeFault(std::uint32_t slot, std::uint32_t m);
   void legOk(std::uint32_t slot, std::uint32_t m);
+  void attained(const Call& c, std::uint32_t outputTokens);
   void learnSpeed(std::uint32_t latency, Nanos prefill, std::uint32_t promptTokens, Nanos decode,
                   std::uint32_t steps);
   void watchKv(std::uint32_t slot);
@@ -335,8 +339,8 @@ class Scheduler {
   void decidePairs();
   void servePrefills();
   bool leasePairFromShared(std::uint16_t model);
-  void leaseShared(std::uint32_t slot, std::uint32_t prefill, std::uint32_t decode, Nanos ready,
-                   Nanos finish);
+  void leaseShared(std::uint32_t slot, std::uint32_t prefill, std::uint32_t decode, Nanos ready, Nanos finish,
+                   LeaseReason reason = LeaseReason::kNone);
   void leaveShared(std::uint32_t slot);
   void joinPlan(std::uint32_t slot);
   void leavePlan(std::uint32_t slot);

@@ -63,6 +63,12 @@ void Scheduler::weighTenant(std::uint16_t tenant, std::uint32_t weight) {
   shares_.weigh(tenant, weight);
 }
 
+std::uint32_t Scheduler::weightOf(std::uint16_t tenant) const {
+  const auto known = std::find_if(shareWeights_.begin(), shareWeights_.end(),
+                                  [&](const auto& entry) { return entry.first == tenant; });
+  return known == shareWeights_.end() ? FairShares::kUnitWeight : known->second;
+}
+
 /// Before the calls of one queue are compared; `another` is about to join it.
 void Scheduler::limitShares(const IndexedHeap& queue, const Call* another) const {
   if (shareSlack_ == 0) return;

@@ -81,7 +81,7 @@ describe('the examples run', function () {
     })
   }
 
-  for (const name of ['agent', 'langchain']) {
+  for (const name of ['agent', 'langchain', 'undici-agent']) {
     it(name, async () => {
       assert.equal(
         await line(start([`examples/live/${name}.js`], { BACKENDS: backends })),

@@ -6,11 +6,13 @@ import express from 'express'
 import Fastify from 'fastify'
 import { Hono } from 'hono'
 import OpenAI from 'openai'
+import { Agent, fetch as undiciFetch } from 'undici'
 import { schedulingRoute } from '../../lib/adapters/fastify.ts'
 import { schedulingFetch } from '../../lib/adapters/fetch.ts'
 import type { HandlerOptions } from '../../lib/adapters/handler.ts'
 import { schedulingHandler } from '../../lib/adapters/hono.ts'
 import { schedulingMiddleware } from '../../lib/adapters/node.ts'
+import { schedulingInterceptor } from '../../lib/adapters/undici.ts'
 import { Scheduler } from '../../lib/scheduler/scheduler.ts'
 import { type Engine, engine } from '../support/engines.ts'
 import { assertEmpty } from '../support/live.ts'
@@ -31,6 +33,32 @@ const FRONTS: Record<string, Front> = {
     }),
     close: () => {},
   }),
+  undici: async (scheduler, options) => {
+    const agent = new Agent()
+    const dispatcher = agent.compose(schedulingInterceptor(scheduler, options))
+    return {
+      client: new OpenAI({
+        apiKey: 'k',
+        baseURL: 'http://scheduler/v1',
+        maxRetries: 0,
+        fetch: ((input: string, init?: object) => undiciFetch(input, { ...init, dispatcher })) as never,
+      }),
+      close: () => void agent.destroy(),
+    }
+  },
+  "undici behind Node's fetch": async (scheduler, options) => {
+    const agent = new Agent()
+    const dispatcher = agent.compose(schedulingInterceptor(scheduler, options))
+    return {
+      client: new OpenAI({
+        apiKey: 'k',
+        baseURL: 'http://scheduler/v1',
+        maxRetries: 0,
+        fetchOptions: { dispatcher } as never,
+      }),
+      close: () => void agent.destroy(),
+    }
+  },
   hono: async (scheduler, options) => {
     const app = new Hono()
     app.post('/v1/chat/completions', schedulingHandler(scheduler, options))
@@ -140,7 +168,7 @@ describe('adapters over real HTTP, engines in other processes', function () {
         assertEmpty(scheduler)
       })
 
-      it('spreads a burst over all instances: no path goes uncounted (story 3)', async () => {
+      it('story 3: spreads a burst over all instances: no path goes uncounted', async () => {
         const before = await Promise.all(engines.map((one) => one.counts()))
         // Nothing is answered before all are there: however slowly they come in, they overlap.
         for (const one of engines) await one.mode('hold')
@@ -180,7 +208,7 @@ describe('adapters over real HTTP, engines in other processes', function () {
         assertEmpty(scheduler)
       })
 
-      it('never retries after the first byte: the client sees the failure (story 13)', async () => {
+      it('story 13: never retries after the first byte: the client sees the failure', async () => {
         for (const mode of ['cut', 'error-late']) {
           for (const one of engines) await one.mode(mode)
           const before = await Promise.all(engines.map((one) => one.counts()))
@@ -201,7 +229,7 @@ describe('adapters over real HTTP, engines in other processes', function () {
         assertEmpty(scheduler)
       })
 
-      it('releases the lease and the engine when a client leaves (story 16)', async () => {
+      it('story 16: releases the lease and the engine when a client leaves', async () => {
         for (const one of engines) await one.mode('stall')
         const before = await Promise.all(engines.map((one) => one.counts()))
         const abort = new AbortController()

@@ -89,7 +89,7 @@ describe('watching a stream', () => {
     assert.deepEqual(watch.error, { status: 503, message: 'no memory' })
   })
 
-  it('20: ten megabytes cost linear time and no memory', () => {
+  it('story 20: ten megabytes cost linear time and no memory', () => {
     const cost = (megabytes: number) => {
       const watch = new StreamWatch()
       const chunk = new TextEncoder().encode(event({ content: 'x'.repeat(200) }).repeat(4))

@@ -169,7 +169,7 @@ describe('hazard: prefill-decode pairs over real HTTP', function () {
         ['decode', '500'],
         ['decode', 'reset'],
       ] as const) {
-        it(`8: half a pair dies (${broken} ${how}): the other half is aborted at once, both are free, another pair serves`, async () => {
+        it(`story 8: half a pair dies (${broken} ${how}): the other half is aborted at once, both are free, another pair serves`, async () => {
           const victim = broken === 'prefill' ? p0 : d0
           await victim.mode(how)
           const { scheduler, client } = front([p0, p1, d0, d1], protocol, {
@@ -201,7 +201,7 @@ describe('hazard: prefill-decode pairs over real HTTP', function () {
         })
       }
 
-      it('8b: both halves reserved, one stalls, the client leaves: everything is released within 100 ms', async () => {
+      it('story 8b: both halves reserved, one stalls, the client leaves: everything is released within 100 ms', async () => {
         await d0.mode('stall')
         const { scheduler, client } = front([p0, d0], protocol)
         const leave = new AbortController()
@@ -248,7 +248,7 @@ describe('hazard: prefill-decode pairs over real HTTP', function () {
         await scheduler.close()
       })
 
-      it('13: never again after the first byte: the client sees the failure', async () => {
+      it('story 13: never again after the first byte: the client sees the failure', async () => {
         await d0.mode('cut')
         const { scheduler, client } = front([p0, d0], protocol)
         const before = (await p0.counts()).prefills!
@@ -259,7 +259,7 @@ describe('hazard: prefill-decode pairs over real HTTP', function () {
         await scheduler.close()
       })
 
-      it('16: clients that leave in any state leave no KV and no lease', async () => {
+      it('story 16: clients that leave in any state leave no KV and no lease', async () => {
         const { scheduler, client } = front([p0, p1, d0, d1], protocol)
         await Promise.all(
           Array.from({ length: 40 }, async (_, i) => {
@@ -287,7 +287,7 @@ describe('hazard: prefill-decode pairs over real HTTP', function () {
         await scheduler.close()
       })
 
-      it('22: a decode instance that is full is not asked: no call waits there, none hangs', async () => {
+      it('story 22: a decode instance that is full is not asked: no call waits there, none hangs', async () => {
         const [p, d] = await Promise.all([
           leg('prefill', { prefillMs: 2 }),
           leg('decode', { kvTokens: 700, tokenMs: 3 }),
@@ -327,7 +327,7 @@ describe('hazard: prefill-decode pairs over real HTTP', function () {
     })
   }
 
-  it('9: KV that waited half its lease for room to decode is never fetched: the prompt is computed again', async () => {
+  it('story 9: KV that waited half its lease for room to decode is never fetched: the prompt is computed again', async () => {
     const [p, d] = await Promise.all([leg('prefill', { kvLeaseMs: 400 }), leg('decode', { tokenMs: 40 })])
     const { scheduler, client } = front([p, d], 'vllm', { dKv: 300, pairs: { kvLeaseMs: 400 } })
     // The first one decodes for 600 ms; the second's KV would be gone after 400.
@@ -351,7 +351,7 @@ describe('hazard: prefill-decode pairs over real HTTP', function () {
     await careless.scheduler.close()
   })
 
-  it('14: rooms are new for each attempt: a million are unique, 63 bits, never negative', async () => {
+  it('story 14: rooms are new for each attempt: a million are unique, 63 bits, never negative', async () => {
     const rooms = new Set<bigint>()
     const LIMIT = 2n ** 63n
     let most = 0n
@@ -382,7 +382,7 @@ describe('hazard: prefill-decode pairs over real HTTP', function () {
     await scheduler.close()
   })
 
-  it('15: is not ready without a decode instance, and serves the first call after an idle while', async () => {
+  it('story 15: is not ready without a decode instance, and serves the first call after an idle while', async () => {
     const { clock, scheduler } = virtual({ cluster: pairCluster(1, 1) })
     scheduler.failInstance('d0')
     assert.equal(scheduler.ready(), false)
@@ -395,7 +395,7 @@ describe('hazard: prefill-decode pairs over real HTTP', function () {
     await scheduler.close()
   })
 
-  it('4, 5: bursts spread over both roles, whatever has answered', async () => {
+  it('story 4, story 5: bursts spread over both roles, whatever has answered', async () => {
     for (const policy of ['laxity', { order: 'fcfs', placement: 'least-loaded' }] as const) {
       const { clock, scheduler } = virtual({
         policy,

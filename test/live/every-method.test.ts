@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
+import { schedulingInterceptor } from '../../lib/adapters/undici.ts'
 import {
   classify,
   createHandler,
   identify,
   ManualClock,
+  parseLoads,
   parseTelemetry,
   shadowLog,
   sharedScheduler,
@@ -148,6 +150,10 @@ const CASES: Record<string, Record<string, Case[]>> = {
       ...once('after the end', ({ closed, instance }) => closed.telemetry(instance, { running: 1 })),
     ],
     ready: ids(({ scheduler }, model) => scheduler.ready(model)),
+    homeOf: [
+      ...names(({ scheduler }, id) => scheduler.homeOf(id)),
+      ...ids(({ scheduler }, model) => scheduler.homeOf('session', model)),
+    ],
     estimate: [
       ...objects(({ scheduler }, options) => scheduler.estimate(options)),
       ...wholes(({ scheduler }, promptTokens) => scheduler.estimate({ promptTokens })),
@@ -337,11 +343,14 @@ describe('every public method, given what it cannot take', () => {
     const bad: [string, (value: never) => unknown][] = [
       ['classify', (value) => classify(value)],
       ['parseTelemetry', (value) => parseTelemetry(value)],
+      ['parseLoads', (value) => parseLoads(value)],
       ['identify headers', (value) => identify(value, {})],
       ['identify options', (value) => identify({}, {}, value)],
       ['sharedScheduler', (value) => sharedScheduler(value)],
       ['createHandler', (value) => createHandler(value)],
       ['createHandler options', (value) => createHandler(scheduler, value)],
+      ['schedulingInterceptor', (value) => schedulingInterceptor(value)],
+      ['schedulingInterceptor options', (value) => schedulingInterceptor(scheduler, value)],
       ['restore', (value) => Scheduler.restore(value)],
       ['ManualClock', (value) => new ManualClock(value)],
       ['advance', (value) => clock.advance(value)],

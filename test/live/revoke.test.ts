@@ -24,7 +24,7 @@ describe('taking leases back', () => {
           scheduler.workflow({ sloMs }).call({ promptTokens: 100, outputTokens: 10 })
         const running = await call(9_000)
         const behind = await call(8_000)
-        assert.deepEqual([running.reason, behind.reason], ['best-score', 'lookahead'])
+        assert.deepEqual([running.reason, behind.reason], ['only-feasible', 'lookahead'])
         const urgent = watch(call(1_000))
         await clock.advance(0)
         assert.equal(urgent.settled, revoke)

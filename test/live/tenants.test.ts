@@ -117,6 +117,24 @@ describe('fair shares of tenants', function () {
     }
   })
 
+  it('story 21: configured weights are obeyed: 3:1 gives 3:1 within 5 % under every order, at every place of the queue', async () => {
+    const weights = { honest: 3, cheat: 1 }
+    const even: Cheat = { honest: 60_000, cheat: 60_000 }
+    const everywhere: Partial<SchedulerOptions>[] = [
+      ...native.orders.map((order) => ({ cluster, policy: { order, placement: 'global-queue' } })),
+      { cluster, policy: 'laxity' },
+      { cluster, policy: 'hexgen-flow' },
+      { cluster: pairCluster(1, 1, { d: { kvTokens: 100_000 } }), policy: 'hexagent' },
+      { cluster: pairCluster(1, 1, { d: { kvTokens: 100_000 } }), policy: 'laxity' },
+    ]
+    for (const options of everywhere) {
+      const tenantShares = { slackTokens: 500, weights }
+      const { served } = await day(even, { ...options, tenantShares }, weights)
+      const ratio = (served.honest * 3) / served.cheat
+      assert.ok(ratio > 2.85 && ratio < 3.15, `${JSON.stringify(options.policy)}: ${ratio}`)
+    }
+  })
+
   it('hold in queues of instances, with migration, and on prefill-decode clusters', async () => {
     for (const [options, leases] of [
       [{ cluster, policy: { order: 'edf', placement: 'eftxp', migrate: true } }, 1],

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import type { ClusterConfig } from '../../../lib/cluster/config.ts'
 import { compare } from '../../../lib/compare/compare.ts'
 import { compareReport } from '../../../lib/report/compare-report.ts'
+import { REASONS } from '../../../lib/scheduler/lease.ts'
 import type { SimulateOptions } from '../../../lib/simulator/options.ts'
 import { simulate } from '../../../lib/simulator/simulate.ts'
 import { generateWorkload } from '../../../lib/traces/workload.ts'
@@ -38,6 +39,16 @@ describe('planning and declared times of a simulation', () => {
     assert.deepEqual(await leased({ planning: 'async', planLatencyMs: 50 }), [50, 50])
     assert.deepEqual(await leased({ planning: 'async' }), [0, 0])
     assert.deepEqual(await leased({ planning: 'async-paper', planLatencyMs: 50 }), [0, 0])
+  })
+
+  it('says of the fallback that it was one', async () => {
+    const reasons = async (options: Partial<SimulateOptions>) =>
+      objects((await run(options)).log!)
+        .filter(({ kind }) => kind === 'decision')
+        .filter(({ decision }) => decision === 1)
+        .map(({ leaseReason }) => REASONS[Number(leaseReason)])
+    assert.deepEqual(await reasons({ planning: 'async', planLatencyMs: 50 }), ['best-score', 'best-score'])
+    assert.deepEqual(await reasons({ planning: 'async-paper', planLatencyMs: 50 }), ['fallback', 'fallback'])
   })
 
   it('counts plans, and times them where that is asked for', async () => {
