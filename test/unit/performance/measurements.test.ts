@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict'
+
+// biome-ignore lint/suspicious/noExplicitAny: benchmarks are JavaScript without types
+const bench = (file: string): Promise<any> => import(new URL(`../../../bench/${file}`, import.meta.url).href)
+
+describe('what the page of measurements is computed with', () => {
+  it('fits exponents: exact on a power, with the standard error of the textbook', async () => {
+    const { fitPower } = await bench('performance/curves.js')
+    const exact = fitPower([1, 10, 100, 1000].map((x) => ({ x, y: 3 * x ** 1.5 })))
+    assert(Math.abs(exact.k - 1.5) < 1e-12 && Math.abs(exact.c - 3) < 1e-9 && exact.error < 1e-9)
+    // ln x = 0, 1, 2, ln y = 0, 1, 3: slope 3/2, residuals 1/6, -1/3, 1/6, so se = sqrt((1/6) / 1 / 2).
+    const three = fitPower([0, 1, 2].map((x, i) => ({ x: Math.exp(x), y: Math.exp([0, 1, 3][i]!) })))
+    assert(Math.abs(three.k - 1.5) < 1e-12)
+    assert(Math.abs(three.error - Math.sqrt(1 / 12)) < 1e-12)
+    assert.equal(
+      fitPower([
+        { x: 1, y: 1 },
+        { x: 2, y: 4 },
+      ]).error,
+      undefined,
+    )
+  })
+
+  it('adds up what the least traffic costs', async () => {
+    const { costsOf, withLimits } = await bench('performance/limits.js')
+    const costs = costsOf([
+      { value: 1, cost: { kind: 'jump', reach: 1000 } },
+      { value: 3, cost: { kind: 'jump', reach: 100_000 } },
+      { value: 0.1, cost: { kind: 'byte', reach: 1000 } },
+      { value: 0.3, cost: { kind: 'byte', reach: 100_000 } },
+      { value: 20, cost: { kind: 'crossing' } },
+      { value: 7, cost: { kind: 'six' } },
+      { value: 50, cost: { kind: 'promise' } },
+      { value: 500, cost: { kind: 'signal' } },
+    ])
+    const limit = (traffic: object[], unit = 'ns', value = 1000) =>
+      withLimits({ value, unit, traffic }, costs).limit
+    assert.equal(limit([{ jumps: 2, reach: 10 }]), 2)
+    // Half way between the two by the logarithm.
+    assert(Math.abs(limit([{ jumps: 1, bytes: 10, reach: 10_000 }]) - 4) < 1e-9)
+    assert(Math.abs(limit([{ bytes: 10, reach: 1e9 }]) - 3) < 1e-9)
+    assert.equal(
+      limit([
+        { crossings: 1, sixes: 2 },
+        { promises: 1, signals: 1 },
+      ]),
+      20 + 14 + 550,
+    )
+    assert.equal(limit([{ crossings: 5 }], 'µs'), 0.1)
+    const rate = withLimits({ value: 1e6, unit: 'calls/s of CPU', traffic: [{ crossings: 5 }] }, costs)
+    assert.equal(rate.limit, 1e7)
+    assert.equal(rate.distance, 10)
+    assert.equal(
+      withLimits({ value: 250, unit: 'ns a call', traffic: [{ crossings: 5 }] }, costs).distance,
+      2.5,
+    )
+  })
+
+  it('leaves out sizes that would take too long, and says how long', async () => {
+    const { affordable } = await bench('measure.js')
+    const measured: number[] = []
+    const left: number[] = []
+    const spin = (ms: number) => {
+      const until = performance.now() + ms
+      while (performance.now() < until);
+    }
+    await affordable(
+      [10, 20, 40, 400, 40_000],
+      0.9,
+      (size: number) => {
+        measured.push(size)
+        spin(size / 2)
+      },
+      (size: number, seconds: number) => {
+        left.push(size)
+        assert(seconds > 0.9)
+      },
+    )
+    assert.deepEqual(measured, [10, 20, 40, 400].slice(0, measured.length))
+    assert(measured.length >= 3)
+    assert(left.includes(40_000))
+    assert.equal(measured.length + left.length, 5)
+  })
+
+  it('summarises by median and quartiles', async () => {
+    const { spread } = await bench('measure.js')
+    assert.deepEqual(spread([5, 1, 4, 2, 3]), { value: 3, low: 2, high: 4, samples: 5 })
+    assert.deepEqual(
+      spread(new Float64Array([1000, 3000, 2000]), (ns: number) => ns / 1000),
+      {
+        value: 2,
+        low: 1,
+        high: 3,
+        samples: 3,
+      },
+    )
+  })
+})
