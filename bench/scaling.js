@@ -79,8 +79,8 @@ export async function run(say, { quick }) {
   }
 
   const dispatch = (policy, instances, waiting) => {
-    const turns = policy === 'laxity' ? (instances > 256 || waiting > 10_000 ? 20 : 200) : 10_000
-    return dispatchRow(policy, instances, waiting, quick ? turns / 10 : turns, quick ? 3 : 7)
+    const turns = policy !== 'laxity' ? 10_000 : instances > 256 || waiting > 10_000 ? 5 : 200
+    return dispatchRow(policy, instances, waiting, quick ? Math.ceil(turns / 10) : turns, quick ? 3 : 7)
   }
   for (const policy of ['hexgen-flow', 'laxity']) {
     await curve(

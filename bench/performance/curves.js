@@ -1,5 +1,8 @@
 // Cost against size: the points of a run by plot and series, and the exponent of each series.
 
+/** A standard error above which a series has no single exponent. */
+const VAGUE = 0.25
+
 /** y = c x^k by least squares on the logarithms: k, its standard error (undefined below three points), c. */
 export function fitPower(points) {
   const n = points.length
@@ -10,11 +13,8 @@ export function fitPower(points) {
   const sxx = xs.reduce((sum, x) => sum + (x - mx) ** 2, 0)
   const k = xs.reduce((sum, x, i) => sum + (x - mx) * (ys[i] - my), 0) / sxx
   const residual = xs.reduce((sum, x, i) => sum + (ys[i] - my - k * (x - mx)) ** 2, 0)
-  return {
-    k,
-    error: n > 2 ? Math.sqrt(residual / (n - 2) / sxx) : undefined,
-    c: Math.exp(my - k * mx),
-  }
+  const error = n > 2 ? Math.sqrt(residual / (n - 2) / sxx) : undefined
+  return { k, error, c: Math.exp(my - k * mx), vague: error > VAGUE }
 }
 
 /** Series of one run: {plot, series, axis, unit, points: [{x, y, low, high}], skipped: [{x, seconds}], fit, tail}. */

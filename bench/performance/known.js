@@ -1,5 +1,5 @@
 // Numbers that were known before: of the papers, of other simulators, of throw-away prototypes of this core; ours of the same run
-// beside them. A range counts as met at its better end's far side: cost at most its upper end.
+// beside them. Met: a cost at most the upper end of what was known, by the worst row; a gain at least the larger end.
 import { fromQuality } from './quality.js'
 import { number } from './text.js'
 

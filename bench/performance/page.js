@@ -5,7 +5,7 @@ import { curvesOf } from './curves.js'
 import { knownRows } from './known.js'
 import { isRate } from './limits.js'
 import { exponent, plot } from './plot.js'
-import { REASONS, SECTIONS } from './sections.js'
+import { REASONS, SCALING, SECTIONS, TRIED } from './sections.js'
 import { machineLine, number, rangeOf } from './text.js'
 
 const PLOTS = {
@@ -72,14 +72,12 @@ function gridTables(rows) {
   return [...tables, ...(rest.length > 0 ? [rowsTable(rest)] : [])].join('\n\n')
 }
 
-function scaling(rows, stem) {
+function scaling({ rows, seconds }, stem) {
   const curves = curvesOf(rows)
   const parts = [
     `## Scaling
 
-y = c·xᵏ fitted by least squares on the logarithms, k with its standard error; beside it k of the three largest sizes, which is
-larger where a constant part is being left behind. Sizes that would take over two minutes each are left out. The runs of the
-simulator are processes of their own, whose peak memory stands in the last table.`,
+\`npm run bench -- scaling\` (${number(seconds)} s). ${SCALING}`,
   ]
   for (const [name, title] of Object.entries(PLOTS)) {
     const own = curves.filter((curve) => curve.plot === name)
@@ -94,8 +92,8 @@ simulator are processes of their own, whose peak memory stands in the last table
             `${series}, by ${axis}`,
             at(points[0]),
             at(points.at(-1)),
-            fit ? exponent(fit).replace('exponent ', '') : '',
-            tail ? exponent(tail).replace('exponent ', '') : '',
+            fit ? exponent(fit).replace(/^exponent /, '') : '',
+            tail ? exponent(tail).replace(/^exponent /, '') : '',
             skipped.map(({ x, seconds }) => `${number(x)} (about ${number(seconds)} s)`).join(', '),
           ]
         }),
@@ -182,7 +180,8 @@ the accesses range over. Nothing that does the work can reach it. **Distance**: 
     parts.push(`## ${title}\n\n\`npm run bench -- ${name}\` (${number(suite.seconds)} s). ${text}\n\n${body}`)
   }
   const scaled = part('scaling')
-  if (scaled) parts.push(scaling(scaled.rows, stem))
+  if (scaled) parts.push(scaling(scaled, stem))
+  parts.push(TRIED)
   parts.push(`## Instructions of the hot paths
 
 As recorded for \`npm run gate\` (${gate.compiler}, ${gate.vectors}; callgrind, no link-time optimisation), which fails where one takes more than 3 % more.

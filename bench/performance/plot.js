@@ -54,7 +54,7 @@ export function plot(title, curves) {
   for (const [i, { series, points: own, fit }] of curves.entries()) {
     const colour = COLOURS[i % COLOURS.length]
     const y = BOX.top + 14 + 36 * i
-    if (fit) {
+    if (fit && !fit.vague) {
       const ends = [own[0].x, own.at(-1).x].map((x) => [across(x), up(fit.c * x ** fit.k)])
       line(...ends[0], ...ends[1], `stroke="${colour}" stroke-dasharray="4 3"`)
     }
@@ -74,5 +74,7 @@ export function plot(title, curves) {
   ].join('\n')
 }
 
-export const exponent = ({ k, error }) =>
-  `exponent ${k.toFixed(2)}${error === undefined ? '' : ` ± ${error < 0.005 ? number(error) : error.toFixed(2)}`}`
+export const exponent = ({ k, error, vague }) => {
+  const power = `${k.toFixed(2)}${error === undefined ? '' : ` ± ${error < 0.005 ? number(error) : error.toFixed(2)}`}`
+  return vague ? `no single exponent (${power})` : `exponent ${power}`
+}

@@ -82,6 +82,76 @@ describe('what the page of measurements is computed with', () => {
     assert.equal(measured.length + left.length, 5)
   })
 
+  it('says of each known number whether it is met, by the worst row', async () => {
+    const { knownRows } = await bench('performance/known.js')
+    const suite = (name: string, rows: [string, number][]) => ({
+      suite: name,
+      rows: rows.map(([row, value]) => ({ name: row, value })),
+    })
+    const document = (worst: number) => ({
+      suites: [
+        suite('planner', [
+          ['greedy N=128 2x2 light', worst],
+          ['greedy N=128 8x8 light', 30],
+          ['greedy N=128 8x8 light scalar', 5000],
+        ]),
+      ],
+    })
+    const row = (worst: number) =>
+      knownRows(document(worst)).find(({ what }: { what: string }) => /free KV, vectors/.test(what))
+    assert.deepEqual([row(75).met, row(75).ours], [true, '30–75 µs'])
+    assert.deepEqual([row(76).met, row(76).why], [false, 'greedy'])
+    const sweep = knownRows(document(75)).find(({ known }: { known: string }) => known.startsWith('3–5 ms'))
+    assert.deepEqual([sweep.met, sweep.ours], [undefined, 'not measured'])
+    // What other pages say of quality is found in them.
+    assert.equal(
+      knownRows(document(75)).filter(({ ours }: { ours: string }) => /\.md\)/.test(ours)).length,
+      4,
+    )
+  })
+
+  it('writes a page of what was run, with its plots', async () => {
+    const { page, plots } = await bench('performance/page.js')
+    const point = (x: number, value: number) => ({
+      name: `${x} calls`,
+      value,
+      unit: 'µs',
+      point: { plot: 'planner-calls', series: 'greedy', axis: 'waiting calls', x },
+    })
+    const skipped = {
+      skipped: { plot: 'planner-calls', series: 'greedy', axis: 'waiting calls', x: 1e5, seconds: 300 },
+    }
+    const document = {
+      quick: true,
+      startedAt: '2026-01-02T03:04:05.000Z',
+      seconds: 61,
+      machine: { cpu: 'a CPU', cores: 2, memoryGiB: 8, platform: 'linux-x64', node: 'v20.0.0', load1: 0.5 },
+      suites: [
+        {
+          suite: 'structures',
+          seconds: 1,
+          rows: [
+            { name: 'a heap', value: 30, low: 29, high: 31, unit: 'ns', limit: 10, distance: 3, target: 20 },
+          ],
+        },
+        { suite: 'scaling', seconds: 2, rows: [point(10, 1), point(100, 100), point(1000, 10_000), skipped] },
+      ],
+    }
+    const text = page(document, 'performance')
+    assert.match(text, /\| a heap \| 30 ns \| 29–31 \| 10 \| × 3 \| 20: \*\*missed\*\* \|/)
+    assert.match(text, /A quick run/)
+    assert.match(text, /!\[.*\]\(performance-planner-calls\.svg\)/)
+    assert.match(
+      text,
+      /\| greedy, by waiting calls \| 10: 1 µs \| 1,000: 10,000 µs \| 2\.00 ± .* \| 100,000 \(about 300 s\) \|/,
+    )
+    const [one, ...others] = plots(document)
+    assert.equal(others.length, 0)
+    assert.equal(one.name, 'planner-calls')
+    assert.equal(one.svg.match(/<circle [^>]*r="3.5"/g)!.length, 3)
+    assert.match(one.svg, /exponent 2\.00/)
+  })
+
   it('summarises by median and quartiles', async () => {
     const { spread } = await bench('measure.js')
     assert.deepEqual(spread([5, 1, 4, 2, 3]), { value: 3, low: 2, high: 4, samples: 5 })
