@@ -1,6 +1,10 @@
-// What crossing into native code costs: events through the ring, one decide per batch. Wall time by benchmark.js.
+// What crossing into native code costs: empty calls, objects, columns; events through the ring, one decide per batch. Wall time
+// by benchmark.js.
 import Benchmark from 'benchmark'
+import { native } from '../dist/native.js'
 import { RingScheduler } from '../dist/scheduler/ring.js'
+import { spread } from './measure.js'
+import { dispatchTraffic, ringTraffic } from './performance/traffic.js'
 
 function scheduler() {
   const ring = new RingScheduler({
@@ -35,7 +39,9 @@ function scheduler() {
       mode: 0,
       model: 0,
       latency: 0,
+      decodeShare: 0,
       maxSequences: 256,
+      chunkTokens: 0,
       kvTokens: 1_000_000,
     })
   }
@@ -83,30 +89,66 @@ function lifecycle(ring, generation, t) {
   ring.push({ t, kind: 'finished', ...call, outputTokens: 100 })
   ring.push({ t, kind: 'closeWorkflow', ...workflow })
   ring.decide()
+  if (ring.refusals.length > 0) throw new Error('The scheduler refused an event')
 }
 
-export async function run() {
+export async function run(say, { quick }) {
   const rows = []
   const suite = new Benchmark.Suite()
+  const options = { maxTime: quick ? 0.2 : 2 }
+  const traffics = new Map()
+  const add = (name, traffic, work) => {
+    traffics.set(name, traffic)
+    suite.add(name, work, options)
+  }
+  const { empty, sixIn, columnIn, eightOut } = native.crossings
+  const column = new Float64Array(6)
+  let n = 0
+  const bump = (x) => x + 1
+  add('a call in JavaScript', undefined, () => {
+    n = bump(n)
+  })
+  add('empty call into native code', undefined, () => empty())
+  add('an object of six numbers in', [{ crossings: 1, sixes: 1 }], () =>
+    sixIn({ a: ++n, b: 2, c: 3, d: 4, e: 5, f: 6 }),
+  )
+  add('six numbers in a Float64Array in', [{ crossings: 1, sixes: 1 }], () => {
+    column[0] = ++n
+    return columnIn(column)
+  })
+  add('an object of eight numbers out', [{ crossings: 1, bytes: 64 }], () => eightOut())
   const timerRing = scheduler()
   let timerT = 1
-  const lifeRing = scheduler()
-  let generation = 1
-  suite.add('timer event + decide', () => {
+  add('timer event + decide', [{ crossings: 1 }, ...ringTraffic(1)], () => {
     timerRing.push({ t: timerT, kind: 'timer' })
     timerRing.decide()
     timerT += 1
   })
-  suite.add('one call from openWorkflow to closeWorkflow (5 events, 2 decides)', () => {
-    lifecycle(lifeRing, generation, generation)
-    generation += 1
+  const batchRing = scheduler()
+  let batchT = 1
+  add('64 timer events + decide', [{ crossings: 1 }, ...ringTraffic(64)], () => {
+    for (let i = 0; i < 64; i += 1) batchRing.push({ t: batchT, kind: 'timer' })
+    batchRing.decide()
+    batchT += 1
   })
+  const lifeRing = scheduler()
+  let generation = 1
+  add(
+    'one call from openWorkflow to closeWorkflow (5 events, 2 decides)',
+    [{ crossings: 2 }, ...ringTraffic(5), ...dispatchTraffic(8, 0)],
+    () => {
+      lifecycle(lifeRing, generation, generation)
+      generation += 1
+    },
+  )
   suite.on('cycle', ({ target }) => {
+    if (target.error) throw target.error
+    say(target.name)
     rows.push({
       name: target.name,
-      value: Math.round(1e9 / target.hz),
       unit: 'ns',
-      note: `±${target.stats.rme.toFixed(1)} %`,
+      ...spread(target.stats.sample, (s) => s * 1e9),
+      traffic: traffics.get(target.name),
     })
   })
   suite.run()

@@ -1,17 +1,17 @@
 // Deciding while a tuning sweep keeps a pool of threads busy: 200 calls wait on 10 + 10 instances of three kinds, policy
 // `laxity` (HexAGenT's rule). Every turn is a first token that gives an instance credit: two or three events, a plan over all that wait,
 // its leases handed out. A turn is decide and all around it, so an upper bound of decide. 1 ms apart, as in a server that sleeps in
-// between; engines in virtual time. BUSY_TURNS (10,000) per row. In the background: what pools beside a live scheduler do.
+// between; engines in virtual time; 5,000 turns a row. In the background: what pools beside a live scheduler do.
 import { availableParallelism } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { chessTrace, Scheduler, sweep } from '../dist/index.js'
 import { native } from '../dist/native.js'
+import { planTraffic, ringTraffic } from './performance/traffic.js'
 
 const WAITING = 200
-const TURNS = Number(process.env.BUSY_TURNS ?? 10_000)
 const PROMPTS = [500, 1000, 2000, 4000]
 const OUTPUTS = [40, 80, 160, 320]
-const LIMIT_MS = 1
+const TARGET_MS = 1
 
 /** About Llama-3.1-70B on A100, H100 and H200 (those of bench/planner.js). */
 const KINDS = {
@@ -162,9 +162,11 @@ const ascending = (a, b) => a - b
 const quantile = (sorted, q) => sorted[Math.min(sorted.length - 1, Math.ceil(q * sorted.length) - 1)]
 const us = (ms) => Math.round(ms * 1000)
 
-export async function run(say) {
+export async function run(say, { quick }) {
+  const turns = quick ? 500 : 5_000
   const cores = availableParallelism()
   const rows = []
+  const traffic = [{ crossings: 1, promises: 1 }, ...ringTraffic(3), ...planTraffic(WAITING, 10, 3)]
   await measure(500) // warms up
   for (const [workers, background] of [
     [0, true],
@@ -176,7 +178,7 @@ export async function run(say) {
     const priority = background ? 'in the background' : 'at equal priority'
     const beside = workers === 0 ? 'no sweep' : `sweep on ${workers} of ${cores} cores ${priority}`
     say(`${beside} …`)
-    const { wall, cpu, delay } = await underSweep(workers, background, () => measure(TURNS))
+    const { wall, cpu, delay } = await underSweep(workers, background, () => measure(turns))
     const spread = (sorted) =>
       `p50 ${us(quantile(sorted, 0.5))}, p99.9 ${us(quantile(sorted, 0.999))}, max ${us(sorted.at(-1))} µs`
     rows.push(
@@ -184,14 +186,16 @@ export async function run(say) {
         name: `${beside}: turn, wall`,
         value: us(quantile(wall, 0.99)),
         unit: 'µs p99',
-        ...(workers < cores && { limit: LIMIT_MS * 1000 }),
+        ...(workers < cores && { target: TARGET_MS * 1000 }),
+        traffic,
         note: spread(wall),
       },
       {
         name: `${beside}: turn, thread CPU`,
         value: us(quantile(cpu, 0.99)),
         unit: 'µs p99',
-        limit: LIMIT_MS * 1000,
+        target: TARGET_MS * 1000,
+        traffic,
         note: spread(cpu),
       },
       {

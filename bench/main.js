@@ -1,34 +1,37 @@
-// Runs benchmark suites from the built package: `npm run bench -- [suite…] [--json]`. Without a name, all of them.
-import { cpus, totalmem } from 'node:os'
-
-const SUITES = ['structures', 'dispatch', 'planner', 'boundary', 'model', 'sweep', 'pairs', 'live', 'busy']
+// Runs benchmark suites from the built package: `npm run bench -- [suite…] [--quick] [--json [FILE.json]]`. Without a name,
+// all of them. --json gives the document that the page of measurements is written from (performance/main.js).
+import { writeFileSync } from 'node:fs'
+import { machineLine, rowText } from './performance/text.js'
+import { runSuites } from './run.js'
+import { SUITES } from './suites.js'
 
 const args = process.argv.slice(2)
-const json = args.includes('--json')
-const names = args.filter((arg) => !arg.startsWith('--'))
-for (const name of names) {
-  if (SUITES.includes(name)) continue
-  console.error(`Unknown suite "${name}". Suites: ${SUITES.join(', ')}`)
+const json = args.indexOf('--json')
+const file = json >= 0 && args[json + 1]?.endsWith('.json') ? args[json + 1] : undefined
+const options = args.filter((arg) => arg.startsWith('--'))
+const names = args.filter((arg) => !arg.startsWith('--') && arg !== file)
+const unknown = [
+  ...names.filter((name) => !SUITES.includes(name)).map((name) => `suite "${name}"`),
+  ...options.filter((option) => !['--json', '--quick'].includes(option)).map((option) => `option ${option}`),
+]
+if (unknown.length > 0) {
+  console.error(
+    `Unknown ${unknown.join(', ')}. Suites: ${SUITES.join(', ')}; options: --quick, --json [FILE.json]`,
+  )
   process.exit(2)
 }
 
-const machine = {
-  node: process.version,
-  platform: `${process.platform}-${process.arch}`,
-  cpu: cpus()[0]?.model.trim() ?? 'unknown',
-  cores: cpus().length,
-  memoryGiB: Math.round(totalmem() / 2 ** 30),
-}
-
-for (const name of names.length > 0 ? names : SUITES) {
-  const { run } = await import(`./${name}.js`)
-  const rows = await run((message) => !json && console.error(message))
-  if (json) {
-    console.log(JSON.stringify({ suite: name, machine, rows }))
-    continue
-  }
-  console.log(`${name} (${machine.cpu}, Node ${machine.node})`)
-  for (const { name: row, value, unit, note } of rows) {
-    console.log(`  ${row.padEnd(58)} ${String(value).padStart(10)} ${unit}${note ? `   ${note}` : ''}`)
-  }
-}
+const wanted = names.length > 0 ? SUITES.filter((name) => names.includes(name)) : SUITES
+const text = json < 0
+const document = runSuites(
+  wanted,
+  { quick: args.includes('--quick'), quiet: !text },
+  ({ suite, seconds, rows }) => {
+    if (!text) return
+    console.log(`${suite} (${seconds} s)`)
+    for (const row of rows) console.log(`  ${rowText(row)}`)
+  },
+)
+if (text) console.log(machineLine(document.machine))
+else if (file === undefined) console.log(JSON.stringify(document))
+else writeFileSync(file, `${JSON.stringify(document)}\n`)

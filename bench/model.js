@@ -2,27 +2,21 @@
 // (model, GPU, parallelism). CPU time of this process per element of long columns, medians of 15.
 import { createEstimator } from '../dist/model/estimate.js'
 import { native } from '../dist/native.js'
+import { cpuNs, spread as summary } from './measure.js'
 
 const ELEMENTS = 4096
 const REPEATS = 50
-
-function median(values) {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)]
-}
+/** Bytes an element: two numbers in and a time out; the closed form reads six numbers. */
+const TRAFFIC = { tabulated: 4 + 8 + 8, 'closed form': 6 * 8 + 8 }
 
 /** ns of CPU time per element. */
 function perElement(work, elements, repeats) {
-  const samples = []
-  for (let i = 0; i < 16; i += 1) {
-    const before = process.cpuUsage()
+  const turn = () => {
     for (let j = 0; j < repeats; j += 1) work()
-    const { user, system } = process.cpuUsage(before)
-    if (i > 0) samples.push(((user + system) * 1000) / (repeats * elements)) // the first warms up
   }
-  return median(samples)
+  turn()
+  return Array.from({ length: 15 }, () => cpuNs(turn) / (repeats * elements))
 }
-
-const round = (value, digits = 3) => Number(value.toPrecision(digits))
 
 /** Spread over the range, the same every time. */
 function spread(low, high) {
@@ -31,7 +25,7 @@ function spread(low, high) {
   )
 }
 
-export async function run() {
+export async function run(_say, { quick }) {
   const rows = []
   const setups = [
     { model: 'llama-3.1-70b', gpu: 'h100', tp: 4 },
@@ -54,12 +48,13 @@ export async function run() {
       decodeLoads.set([batch[i], context[i], 0, 0, 0, batch[i]], 6 * i)
       prefillLoads.set([0, 0, (q * (2 * c + q)) / 2, q, c + q, 1], 6 * i)
     }
-    const row = (name, work, limit) =>
+    const row = (name, work, target) =>
       rows.push({
         name: `${setup.model}, ${name}`,
-        value: round(perElement(work, ELEMENTS, REPEATS)),
         unit: 'ns',
-        limit,
+        ...summary(perElement(work, ELEMENTS, quick ? 10 : REPEATS)),
+        target,
+        traffic: [{ bytes: TRAFFIC[name.slice(name.indexOf(', ') + 2)], reach: ELEMENTS * 64 }],
       })
     row('decode, tabulated', () => model.decode(batch, context, out), 20)
     row('prefill, tabulated', () => model.prefill(fresh, cached, out), 20)
@@ -67,9 +62,12 @@ export async function run() {
     row('prefill, closed form', () => closed.iterations(prefillLoads, out), 500)
     rows.push({
       name: `${setup.model}, building the tables`,
-      value: round(perElement(() => new native.Latency(described), 1, 5) / 1e6),
       unit: 'ms',
-      limit: 10,
+      ...summary(
+        perElement(() => new native.Latency(described), 1, 5),
+        (ns) => ns / 1e6,
+      ),
+      target: 10,
     })
   }
   return rows

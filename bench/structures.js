@@ -5,11 +5,11 @@ import FlatQueue from 'flatqueue'
 import { Heap } from 'heap-js'
 import TinyQueue from 'tinyqueue'
 import { native } from '../dist/native.js'
-import { cpuNs, median, round } from './measure.js'
+import { cpuNs, spread } from './measure.js'
+import { heapTraffic, tournamentTraffic } from './performance/traffic.js'
 
 const SIZES = [256, 4096, 65_536]
 const OPERATIONS = 50_000
-const REPEATS = 21
 const KEYS = 1_000_000_000
 
 /** Each takes (key, id) and returns how to take the first and put another key in its place. */
@@ -50,38 +50,53 @@ const RIVALS = {
   },
 }
 
-function rivalNs(make, size) {
+/** The same keys every time: splitmix32 of i. */
+function random(i) {
+  let x = Math.imul(i + 1, 0x9e3779b9)
+  x = Math.imul(x ^ (x >>> 16), 0x21f0aaad)
+  x = Math.imul(x ^ (x >>> 15), 0x735a2d97)
+  return (x ^ (x >>> 15)) >>> 0
+}
+
+function rivalNs(make, size, repeats) {
   // The keys are drawn before: only the queue is measured.
-  const keys = Float64Array.from({ length: size + OPERATIONS }, () => Math.floor(Math.random() * KEYS))
+  const keys = Float64Array.from({ length: size + OPERATIONS }, (_, i) => random(i) % KEYS)
   const replace = make(Array.from(keys.subarray(0, size)))
   const turn = () => {
     for (let i = size; i < keys.length; i += 1) replace(keys[i])
   }
   turn()
-  return median(Array.from({ length: REPEATS }, () => cpuNs(turn) / OPERATIONS))
+  return Array.from({ length: repeats }, () => cpuNs(turn) / OPERATIONS)
 }
 
-export async function run(say) {
+export async function run(say, { quick }) {
   const rows = []
+  const repeats = quick ? 5 : 21
   const nativeNs = (structure, size) =>
-    median([...native.structureBench({ structure, size, operations: OPERATIONS, repeats: REPEATS, seed: 1 })])
+    spread(native.structureBench({ structure, size, operations: OPERATIONS, repeats, seed: 1 }))
   for (const size of SIZES) {
     say(`${size} entries …`)
     const own = nativeNs(0, size)
-    rows.push({ name: `indexed heap, ${size} entries: first out, another in`, value: round(own), unit: 'ns' })
+    rows.push({
+      name: `indexed heap, ${size} entries: first out, another in`,
+      unit: 'ns',
+      ...own,
+      traffic: heapTraffic(size),
+    })
     for (const [name, make] of Object.entries(RIVALS)) {
-      const ns = rivalNs(make, size)
+      const ns = spread(rivalNs(make, size, repeats))
       rows.push({
         name: `  ${name}`,
-        value: round(ns),
         unit: 'ns',
-        note: `${(ns / own).toFixed(1)} times the heap, without positions to look up`,
+        ...ns,
+        note: `${(ns.value / own.value).toFixed(1)} times the heap, without positions to look up`,
       })
     }
     rows.push({
       name: `tournament tree, ${size} leaves: change one, ask for the least`,
-      value: round(nativeNs(1, size)),
       unit: 'ns',
+      ...nativeNs(1, size),
+      traffic: tournamentTraffic(size),
     })
   }
   return rows

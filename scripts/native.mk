@@ -1,35 +1,47 @@
-# The core without Node: the doctest program, the fuzz targets and the hot paths of the gate, which share its objects. Used by
-# native-test.sh, fuzz.sh and bench/gate, which set BUILD; LAWS (empty: no laws are compiled in), CXX, CXXFLAGS (compiling and linking), LDFLAGS and DRIVER (empty for libFuzzer) may be set.
+# The core without Node: the doctest program, the fuzz targets and the programs of bench, which share its objects. Used by
+# native-test.sh, fuzz.sh and bench, which set BUILD; CXX, CXXFLAGS (compiling and linking), LDFLAGS and DRIVER (empty for libFuzzer) may be set.
 CXX ?= g++
 CXXFLAGS ?= -O2 -g
-LAWS ?= -DLAXITY_LAWS=1
 DRIVER ?= test/fuzz/driver.cc
-FLAGS = -std=c++20 -fno-exceptions -fno-rtti -ffp-contract=off -Wall -Wextra -Werror $(LAWS) -Inative -Itest/native -MMD -MP
+FLAGS = -std=c++20 -fno-exceptions -fno-rtti -ffp-contract=off -Wall -Wextra -Werror -Inative -Itest/native -MMD -MP
 CORE := $(patsubst %.cc,$(BUILD)/%.o,$(shell node scripts/native-sources.mjs))
 # SUITES: files of test/native by their names without _test.cc; their helpers go with them.
 HELPERS := $(filter-out %_test.cc,$(wildcard test/native/*.cc))
 TESTS := $(patsubst %.cc,$(BUILD)/%.o,$(HELPERS) $(wildcard $(patsubst %,test/native/%_test.cc,$(or $(SUITES),*))))
 ORACLES := $(BUILD)/test/native/naive_planner.o $(BUILD)/test/native/stepping.o $(BUILD)/test/native/queueing.o
 
-.PHONY: $(BUILD)/native-test
+# Laws are checked in this file alone: programs that measure have it without them, and share all the others.
+LAWFUL := $(BUILD)/native/scheduler/decide.o
+LAWLESS := $(BUILD)/lawless/native/scheduler/decide.o
+$(LAWFUL): FLAGS += -DLAXITY_LAWS=1
+# What stands above the simulator is in no program of bench.
+MEASURED := $(LAWLESS) $(filter-out $(LAWFUL) $(BUILD)/native/bounds/% $(BUILD)/native/tuner/%,$(CORE))
+
+.PHONY: $(BUILD)/native-test always
+# With which flags the objects here were made; changed ones make them again.
+$(BUILD)/flags: always
+	@mkdir -p $(BUILD)
+	@echo '$(lastword $(CXX)) $(CXXFLAGS)' | cmp -s - $@ || echo '$(lastword $(CXX)) $(CXXFLAGS)' > $@
 $(BUILD)/native-test: $(CORE) $(TESTS)
 	$(CXX) $(CXXFLAGS) -o $@ $^ -lpthread
 $(BUILD)/fuzz-%: $(BUILD)/test/fuzz/%.o $(CORE) $(ORACLES) $(DRIVER:%.cc=$(BUILD)/%.o)
 	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^
-$(BUILD)/native/%.o: native/%.cc
+$(BUILD)/native/%.o $(BUILD)/lawless/native/%.o: native/%.cc $(BUILD)/flags
 	@mkdir -p $(dir $@)
 	$(CXX) $(FLAGS) $(CXXFLAGS) -c -o $@ $<
 # Without their test cases most helpers of a test file are not used.
-$(BUILD)/test/fuzz/%.o: test/fuzz/%.cc
+$(BUILD)/test/fuzz/%.o: test/fuzz/%.cc $(BUILD)/flags
 	@mkdir -p $(dir $@)
 	$(CXX) $(FLAGS) -fexceptions -frtti -Wno-unused-function -Wno-unused-variable -Wno-unused-const-variable $(CXXFLAGS) -c -o $@ $<
 # doctest needs exceptions only to unwind a failed REQUIRE
-$(BUILD)/test/%.o: test/%.cc
+$(BUILD)/test/%.o: test/%.cc $(BUILD)/flags
 	@mkdir -p $(dir $@)
 	$(CXX) $(FLAGS) -fexceptions -frtti $(CXXFLAGS) -c -o $@ $<
-$(BUILD)/hot-paths: $(BUILD)/bench/gate/hot_paths.o $(CORE)
+$(BUILD)/hot-paths: $(BUILD)/bench/gate/hot_paths.o $(MEASURED)
 	$(CXX) $(CXXFLAGS) -o $@ $^
-$(BUILD)/bench/%.o: bench/%.cc
+$(BUILD)/oracles: $(BUILD)/bench/oracles/oracles.o $(ORACLES) $(MEASURED)
+	$(CXX) $(CXXFLAGS) -o $@ $^
+$(BUILD)/bench/%.o: bench/%.cc $(BUILD)/flags
 	@mkdir -p $(dir $@)
 	$(CXX) $(FLAGS) $(CXXFLAGS) -c -o $@ $<
 .SECONDARY:

@@ -6,14 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "../workloads.h"
 #include "base/heap.h"
 #include "base/random.h"
 #include "base/tournament.h"
 #include "planner/workbench.h"
 #include "scheduler/workbench.h"
-#include "simulator/simulation.h"
 #include "workload/agentic.h"
-#include "workload/chess.h"
 
 using namespace laxity;
 
@@ -21,11 +20,6 @@ using namespace laxity;
 extern "C" __attribute__((noinline)) void measured(const std::function<void()>& work) { work(); }
 
 namespace {
-
-void fail(const char* what) {
-  std::fprintf(stderr, "%s\n", what);
-  std::exit(1);
-}
 
 /// Both times the same work on a state that has settled.
 void twice(const std::function<void()>& work) {
@@ -84,17 +78,6 @@ void planPath(std::uint32_t calls, std::uint32_t instances, bool tight, PlanMode
 
 // --- the scheduler under load: every call done lets another in
 
-LatencyModel constants(double prefill, double decode) {
-  LatencyConstants c;
-  c.prefillPerTokenMs = prefill;
-  c.decodeBaseMs = decode;
-  c.decodePerSequenceMs = 0.1;
-  c.decodePerContextMs = 0.00005;
-  LatencyModel model;
-  if (!ok(LatencyModel::constants(c, &model))) fail("constants");
-  return model;
-}
-
 struct Policy {
   const char* order;
   const char* placement;
@@ -116,46 +99,6 @@ void dispatchPath(const Policy& policy, std::uint32_t instances, std::uint32_t w
 }
 
 // --- the simulator
-
-/// Columns that own their memory.
-struct Workload {
-  std::vector<std::uint32_t> firstCall, prompt, output, parentOffset, parents, cached;
-  std::vector<std::uint16_t> stage;
-  std::vector<double> gap;
-  Trace trace;
-
-  GeneratedColumns sized(std::uint32_t workflows, const GeneratedSizes& sizes) {
-    firstCall.resize(workflows + 1);
-    parentOffset.resize(sizes.calls + 1);
-    parents.resize(sizes.edges);
-    for (auto* column : {&prompt, &output, &cached}) column->resize(sizes.calls);
-    stage.resize(sizes.calls);
-    gap.resize(sizes.calls);
-    return {firstCall.data(),    stage.data(),   prompt.data(), output.data(),
-            parentOffset.data(), parents.data(), cached.data(), gap.data()};
-  }
-  void bind(std::uint32_t workflows, const GeneratedSizes& sizes) {
-    TraceColumns c;
-    c.workflows = workflows;
-    c.calls = sizes.calls;
-    c.edges = sizes.edges;
-    c.firstCall = firstCall.data();
-    c.stage = stage.data();
-    c.promptTokens = prompt.data();
-    c.outputTokens = output.data();
-    c.toolGapMs = gap.data();
-    c.parentOffset = parentOffset.data();
-    c.parents = parents.data();
-    if (!ok(trace.bind(c))) fail("trace");
-  }
-};
-
-void chess(std::uint32_t workflows, Workload* w) {
-  const ChessSpec spec{workflows, 3, 1};
-  const GeneratedSizes sizes = chessSizes(spec);
-  chessFill(spec, w->sized(workflows, sizes));
-  w->bind(workflows, sizes);
-}
 
 void bfcl(std::uint32_t workflows, Workload* w) {
   AgenticSpec spec;
@@ -181,17 +124,7 @@ void simulatePath(const Workload& workload, const ClusterSpec& cluster, RunOptio
 void unifiedPath(const Policy& policy, EngineMode mode) {
   Workload workload;
   chess(110, &workload);
-  ClusterSpec cluster;
-  cluster.latencies = {constants(0.026, 39), constants(0.037, 60), constants(0.033, 56)};
-  for (const std::uint16_t latency : {0, 0, 1, 2}) {
-    InstanceSpec spec;
-    spec.mode = mode;
-    spec.latency = latency;
-    spec.maxSequences = 256;
-    spec.chunkTokens = mode == EngineMode::kChunked ? 512 : 0;
-    spec.kvTokens = 1'500'000;
-    cluster.instances.push_back(spec);
-  }
+  const ClusterSpec cluster = unified(4, mode);
   RunOptions options;
   if (!makeOrder(policy.order, &options.order) || !makePlacement(policy.placement, &options.placement))
     fail("no such policy");
@@ -226,23 +159,24 @@ void pairsPath() {
 }
 
 struct HotPath {
+  const char* suite;  ///< of npm run bench: where the same path is timed
   const char* name;
   void (*run)();
 };
 
 constexpr HotPath kHotPaths[] = {
-    {"heap", heapPath},
-    {"tournament", tournamentPath},
-    {"plan-greedy-light", [] { planPath(128, 8, false, PlanMode::kGreedy, 30); }},
-    {"plan-greedy-tight", [] { planPath(128, 8, true, PlanMode::kGreedy, 30); }},
-    {"plan-onepass", [] { planPath(512, 16, true, PlanMode::kOnePass, 30); }},
-    {"dispatch-64", [] { dispatchPath(kHexgenFlow, 64, 2000, 5000); }},
-    {"dispatch-1024", [] { dispatchPath(kHexgenFlow, 1024, 2000, 5000); }},
-    {"dispatch-laxity", [] { dispatchPath(kLaxity, 64, 2000, 2000); }},
-    {"simulate-hexgen-flow", [] { unifiedPath(kHexgenFlow, EngineMode::kPrefillFirst); }},
-    {"simulate-chunked", [] { unifiedPath(kHexgenFlow, EngineMode::kChunked); }},
-    {"simulate-laxity", [] { unifiedPath(kLaxity, EngineMode::kPrefillFirst); }},
-    {"simulate-hexagent", pairsPath},
+    {"structures", "heap", heapPath},
+    {"structures", "tournament", tournamentPath},
+    {"planner", "plan-greedy-light", [] { planPath(128, 8, false, PlanMode::kGreedy, 30); }},
+    {"planner", "plan-greedy-tight", [] { planPath(128, 8, true, PlanMode::kGreedy, 30); }},
+    {"planner", "plan-onepass", [] { planPath(512, 16, true, PlanMode::kOnePass, 30); }},
+    {"dispatch", "dispatch-64", [] { dispatchPath(kHexgenFlow, 64, 2000, 5000); }},
+    {"dispatch", "dispatch-1024", [] { dispatchPath(kHexgenFlow, 1024, 2000, 5000); }},
+    {"dispatch", "dispatch-laxity", [] { dispatchPath(kLaxity, 64, 2000, 2000); }},
+    {"sweep", "simulate-hexgen-flow", [] { unifiedPath(kHexgenFlow, EngineMode::kPrefillFirst); }},
+    {"sweep", "simulate-chunked", [] { unifiedPath(kHexgenFlow, EngineMode::kChunked); }},
+    {"simulator", "simulate-laxity", [] { unifiedPath(kLaxity, EngineMode::kPrefillFirst); }},
+    {"pairs", "simulate-hexagent", pairsPath},
 };
 
 }  // namespace
@@ -250,7 +184,7 @@ constexpr HotPath kHotPaths[] = {
 int main(int argc, char** argv) {
   for (const HotPath& path : kHotPaths) {
     if (argc < 2) {
-      std::puts(path.name);
+      std::printf("%s %s\n", path.suite, path.name);
     } else if (std::strcmp(argv[1], path.name) == 0) {
       path.run();
       return 0;

@@ -6,6 +6,7 @@
 #include "binding/core_bench.h"
 #include "binding/latency_wrap.h"
 #include "binding/layout.h"
+#include "binding/machine_bench.h"
 #include "binding/model_convert.h"
 #include "binding/napi_setup.h"
 #include "binding/planner_bench.h"
@@ -103,6 +104,10 @@ Napi::Object init(Napi::Env env, Napi::Object exports) {
   exports.Set("plannerBench", Napi::Function::New<plannerBench>(env, "plannerBench"));
   exports.Set("structureBench", Napi::Function::New<structureBench>(env, "structureBench"));
   exports.Set("dispatchBench", Napi::Function::New<dispatchBench>(env, "dispatchBench"));
+  exports.Set("placementBench", Napi::Function::New<placementBench>(env, "placementBench"));
+  exports.Set("recordBytes", recordBytes(env));
+  exports.Set("memoryBench", Napi::Function::New<memoryBench>(env, "memoryBench"));
+  exports.Set("crossings", crossings(env));
   exports.Set("plannerState", Napi::Function::New<plannerState>(env, "plannerState"));
   exports.Set("threadCpuMs", Napi::Function::New<cpuOfThread>(env, "threadCpuMs"));
   exports.Set("pairedT", Napi::Function::New<pairedTest>(env, "pairedT"));

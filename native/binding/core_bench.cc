@@ -5,43 +5,13 @@
 
 #include "base/heap.h"
 #include "base/random.h"
-#include "base/thread_time.h"
 #include "base/tournament.h"
+#include "binding/bench_options.h"
 #include "binding/convert.h"
 #include "scheduler/workbench.h"
 
 namespace laxity::binding {
 namespace {
-
-struct Option {
-  const char* name;
-  double low, high;
-};
-
-template <std::size_t N>
-bool readOptions(const Napi::CallbackInfo& info, const Option (&options)[N], double (&out)[N]) {
-  if (!info[0].IsObject()) return fail(info.Env(), "Expected the options of a benchmark");
-  const Napi::Object object = info[0].As<Napi::Object>();
-  for (std::size_t i = 0; i < N; ++i) {
-    if (!readNumber(object, options[i].name, &out[i])) return false;
-    if (!(out[i] >= options[i].low && out[i] <= options[i].high))
-      return fail(info.Env(), std::string("Option out of range: `") + options[i].name + "`");
-  }
-  return true;
-}
-
-/// ns of one of `operations` in each of `repeats` rounds; a first one lets arrays grow and is not counted.
-template <class Round>
-Napi::Value rounds(Napi::Env env, double repeats, double operations, Round&& round) {
-  std::vector<double> ns(static_cast<std::size_t>(repeats));
-  round();
-  for (double& each : ns) {
-    const std::int64_t before = threadCpuNs();
-    round();
-    each = static_cast<double>(threadCpuNs() - before) / operations;
-  }
-  return numbersArray(env, ns);
-}
 
 constexpr std::uint32_t kKeys = 1'000'000'000;
 
@@ -124,6 +94,64 @@ Napi::Value dispatchBench(const Napi::CallbackInfo& info) {
     return env.Undefined();
   }
   return ns;
+}
+
+Napi::Value placementBench(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  double v[4];
+  if (!readOptions(
+          info, {{"instances", 1, 65'535}, {"operations", 1, 1e8}, {"repeats", 1, 1e4}, {"seed", 0, 1e9}}, v))
+    return env.Undefined();
+  std::vector<LatencyModel> latencies(2);
+  for (std::size_t k = 0; k < latencies.size(); ++k) {
+    LatencyConstants c;
+    c.prefillPerTokenMs = k == 0 ? 0.026 : 0.033;
+    c.decodeBaseMs = k == 0 ? 39 : 56;
+    if (!ok(LatencyModel::constants(c, &latencies[k]))) return env.Undefined();
+  }
+  const auto instances = static_cast<std::uint32_t>(v[0]);
+  Cluster cluster(latencies, 0);
+  for (std::uint32_t m = 0; m < instances; ++m) {
+    InstanceSpec spec;
+    spec.latency = static_cast<std::uint16_t>(m % 2);
+    spec.kvTokens = 1'000'000;
+    if (!ok(cluster.add(m, spec))) return env.Undefined();
+    cluster.setCondition(m, Condition::kUp);
+  }
+  const Call call;
+  const Workflow workflow;
+  const PolicyParameters parameters;
+  const Estimate estimates[] = {{fromMs(26), fromMs(3'900)}, {fromMs(33), fromMs(5'600)}};
+  const PlacementView view{call, workflow, cluster, parameters, estimates, nullptr,
+                           0,    1,        nullptr, nullptr,    nullptr};
+  WorkloadBalanced placement;
+  Random random(static_cast<std::uint64_t>(v[3]));
+  // What is assigned somewhere ends elsewhere, so that queues stay as long as they are.
+  return rounds(env, v[2], v[1], [&] {
+    for (double i = 0; i < v[1]; ++i) {
+      const std::uint32_t m = placement.choose(view);
+      const CallCost cost{estimates[cluster.at(m).hardwareClass].exec, 0, 0, 0, 1, 0};
+      cluster.at(m).ledger.assign(cost);
+      cluster.workChanged(m);
+      const std::uint32_t other = random.below(instances);
+      Ledger& ledger = cluster.at(other).ledger;
+      if (ledger.assigned == 0) continue;
+      ledger.unassign({ledger.work / ledger.assigned, 0, 0, 0, 1, 0});
+      cluster.workChanged(other);
+    }
+  });
+}
+
+Napi::Object recordBytes(Napi::Env env) {
+  Napi::Object bytes = Napi::Object::New(env);
+  const auto set = [&](const char* name, std::size_t size) { bytes.Set(name, static_cast<double>(size)); };
+  set("event", sizeof(EventRecord));
+  set("decision", sizeof(Decision));
+  set("call", sizeof(Call));
+  set("workflow", sizeof(Workflow));
+  set("instance", sizeof(Instance));
+  set("queueEntry", sizeof(HeapEntry));
+  return bytes;
 }
 
 }  // namespace laxity::binding

@@ -14,4 +14,13 @@ Napi::Value structureBench(const Napi::CallbackInfo& info);
 /// whole call in the scheduler (workbench.h), ns, for each of `repeats` rounds of `turns`. Float64Array.
 Napi::Value dispatchBench(const Napi::CallbackInfo& info);
 
+/// placementBench({instances, operations, repeats, seed}): thread CPU time of one decision of
+/// workload-balanced among instances of two classes, with the change of two queues that it brings (the call
+/// that enters one, another that leaves one), ns, for each of `repeats` rounds. Float64Array.
+Napi::Value placementBench(const Napi::CallbackInfo& info);
+
+/// Bytes of the records that an event, a decision, a call, a workflow, an instance and a place in a queue
+/// take.
+Napi::Object recordBytes(Napi::Env env);
+
 }  // namespace laxity::binding

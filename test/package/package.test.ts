@@ -101,7 +101,7 @@ describe('the package as shipped', function () {
 
   it('holds what it should, and less than 1 MB', () => {
     const allowed =
-      /^(dist\/.*\.(js|d\.ts|css)|dist\/commonjs\/package\.json|native\/.*\.(cc|h)|schemas\/.*\.json|docs\/.*\.md|examples\/.*\.(js|json|jsonl)|scripts\/(native-sources\.mjs|prebuilt\.cjs)|binding\.gyp|package\.json|README\.md|LICENSE)$/
+      /^(dist\/.*\.(js|d\.ts|css)|dist\/commonjs\/package\.json|native\/.*\.(cc|h)|schemas\/.*\.json|docs\/.*\.(md|svg)|examples\/.*\.(js|json|jsonl)|scripts\/(native-sources\.mjs|prebuilt\.cjs)|binding\.gyp|package\.json|README\.md|LICENSE)$/
     assert.deepEqual(
       main.files.filter((path) => !allowed.test(path)),
       [],

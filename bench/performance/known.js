@@ -1,0 +1,95 @@
+// Numbers that were known before: of the papers, of other simulators, of throw-away prototypes of this core; ours of the same run
+// beside them. Met: a cost at most the upper end of what was known, by the worst row; a gain at least the larger end.
+import { fromQuality } from './quality.js'
+import { number } from './text.js'
+
+const us = (value) => `${number(value)} µs`
+
+/** Rows of a suite by a pattern, largest and smallest value. */
+function rangeOf(document, suite, pattern) {
+  const rows = document.suites.find((each) => each.suite === suite)?.rows ?? []
+  const values = rows.filter(({ name }) => name !== undefined && pattern.test(name)).map(({ value }) => value)
+  if (values.length === 0) return undefined
+  return { low: Math.min(...values), high: Math.max(...values) }
+}
+
+const between = ({ low, high }, unit) =>
+  low === high ? `${number(high)} ${unit}` : `${number(low)}–${number(high)} ${unit}`
+
+/** A row whose figure is a cost, met up to `limit`. */
+function cost(document, what, known, suite, pattern, unit, limit, why) {
+  const range = rangeOf(document, suite, pattern)
+  if (range === undefined) return { what, known, ours: 'not measured', met: undefined }
+  return { what, known, ours: between(range, unit), met: range.high <= limit, why }
+}
+
+export function knownRows(document) {
+  const rows = []
+  const add = (...args) => rows.push(cost(document, ...args))
+  const sweep = /^11 alphas x 1 replications/
+  add(
+    'α sweep of HexGen-Flow (11 values, about 20 calls × 90–110 workflows)',
+    '115–158 s (paper); 315–432 s of CPU (its public simulator, Python, another machine)',
+    'sweep',
+    sweep,
+    'ms',
+    115_000,
+  )
+  add('the same sweep, leaping, one thread', '3–5 ms (prototype)', 'sweep', sweep, 'ms', 5, 'sweep')
+  add(
+    'a plan of HexAGenT (ours: exact greedy, 128 ready calls, 2x2 to 64x64, light and tight KV)',
+    '7.1–14.7 ms, worst mean 23.7 ms (paper, Python)',
+    'planner',
+    /^greedy N=128 .*(light|tight)$/,
+    'µs',
+    7100,
+  )
+  for (const [regime, name, vector, scalar] of [
+    ['light', 'free KV', [25, 75], [170, 370]],
+    ['tight', 'saturated KV', [120, 250], [390, 500]],
+  ]) {
+    const pattern = (suffix) => new RegExp(`^greedy N=128 .*${regime}${suffix}$`)
+    const [a, b] = [vector, scalar].map(([low, high]) => `${low}–${us(high)} (prototype)`)
+    add(
+      `exact greedy, 128 ready calls, up to 64x64, ${name}, vectors`,
+      a,
+      'planner',
+      pattern(''),
+      'µs',
+      vector[1],
+      'greedy',
+    )
+    add(`the same without vectors`, b, 'planner', pattern(' scalar'), 'µs', scalar[1], 'greedy')
+  }
+  add(
+    'one pass, 512 ready calls, up to 64x64',
+    '100–250 µs (prototype)',
+    'planner',
+    /^onepass N=512/,
+    'µs',
+    250,
+    'onepass',
+  )
+  for (const [instances, ns] of [
+    [4, 20],
+    [64, 42],
+    [1024, 75],
+  ])
+    add(
+      `choice among ${instances} unified instances, a tournament tree per type`,
+      `${ns} ns (prototype)`,
+      'dispatch',
+      new RegExp(`^choice .* ${instances} instances$`),
+      'ns',
+      ns,
+      'choice',
+    )
+  const perCall = rangeOf(document, 'scaling', /^a run of/)
+  rows.push({
+    what: 'a simulated call',
+    known: '1.1–4.9 ms of CPU per request (splitwise-sim, DistServe’s simulator, another machine)',
+    ours: perCall ? between(perCall, 'ns') : 'not measured',
+    met: perCall && perCall.high <= 1.1e6,
+  })
+  return [...rows, ...fromQuality()]
+}
