@@ -10,9 +10,10 @@ HELPERS := $(filter-out %_test.cc,$(wildcard test/native/*.cc))
 TESTS := $(patsubst %.cc,$(BUILD)/%.o,$(HELPERS) $(wildcard $(patsubst %,test/native/%_test.cc,$(or $(SUITES),*))))
 ORACLES := $(BUILD)/test/native/naive_planner.o $(BUILD)/test/native/stepping.o $(BUILD)/test/native/queueing.o
 
-# Laws are checked in this file alone: programs that measure have it without them, and share all the others.
-LAWFUL := $(BUILD)/native/scheduler/decide.o
-LAWLESS := $(BUILD)/lawless/native/scheduler/decide.o
+# Laws are checked in these files alone: programs that measure have them without, and share all the others.
+CHECKED := $(shell grep -rl --include='*.cc' LAXITY_LAWS native)
+LAWFUL := $(CHECKED:%.cc=$(BUILD)/%.o)
+LAWLESS := $(CHECKED:%.cc=$(BUILD)/lawless/%.o)
 $(LAWFUL): FLAGS += -DLAXITY_LAWS=1
 # What stands above the simulator is in no program of bench.
 MEASURED := $(LAWLESS) $(filter-out $(LAWFUL) $(BUILD)/native/bounds/% $(BUILD)/native/tuner/%,$(CORE))

@@ -4,7 +4,9 @@ import { readdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 
 const [program] = process.argv.slice(2)
-const waiting = readdirSync(new URL('../test/native', import.meta.url)).filter((name) => name.endsWith('_test.cc'))
+const waiting = readdirSync(new URL('../test/native', import.meta.url)).filter((name) =>
+  name.endsWith('_test.cc'),
+)
 const sums = { cases: [0, 0, 0, 0], assertions: [0, 0, 0] }
 let broken = 0
 
