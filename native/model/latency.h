@@ -149,6 +149,9 @@ class LatencyModel {
   /// of `constants`.
   LatencyModel skewed(double factor, double perSequence) const;
 
+  /// An iteration never gets shorter with more sequences or more context. Measured curves may.
+  bool risesWithLoad() const { return kind_ <= Kind::kRoofline && !skewed_; }
+
   /// Prefills take base + perToken * tokens, also as a batch.
   bool hasConstants() const { return kind_ == Kind::kConstants; }
 

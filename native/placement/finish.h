@@ -63,4 +63,16 @@ inline double projectedFinish(const PlacementView& view, const Instance& i, cons
          view.parameters[Parameter::kGamma] * prefill * terms.others;
 }
 
+/// Not above the projected finish on any instance of i's class, whatever it holds: without its load, and with
+/// the whole prompt cached where it says that some of it is, no term is larger, and rounding keeps that
+/// order.
+inline double leastFinish(const PlacementView& view, const Instance& i) {
+  const double prefill = view.call.hasCached ? 0 : toSeconds(view.estimates[i.hardwareClass].prefill);
+  const LatencyModel& latency = view.cluster.latency(i);
+  if (!latency.risesWithLoad()) return prefill;
+  const std::int64_t need = kvNeedOf(view.call);
+  const double perToken = toSeconds(roundFine(latency.piece(view.call.sequences, need).at(need)));
+  return prefill + view.call.timedTokens * perToken;
+}
+
 }  // namespace laxity

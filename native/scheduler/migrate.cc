@@ -1,6 +1,8 @@
 #include "scheduler/migrate.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <type_traits>
 #include <utility>
 
@@ -42,6 +44,13 @@ bool Scheduler::bestMove(Move* best) {
     if (gateOpen(m) && hasCredit(m, 1, 1, 1)) takers_.push_back(m);
   }
   if (takers_.empty()) return false;
+  takerClasses_.clear();
+  for (const std::uint32_t m : takers_) {
+    const std::uint32_t k = cluster_.at(m).hardwareClass;
+    if (std::none_of(takerClasses_.begin(), takerClasses_.end(),
+                     [&](std::uint32_t other) { return cluster_.at(other).hardwareClass == k; }))
+      takerClasses_.push_back(m);
+  }
 
   const double threshold = config_.parameters[Parameter::kMigrateMs] * 1e-3;
   const auto count = static_cast<std::size_t>(config_.parameters[Parameter::kMigrateCandidates]);
@@ -54,19 +63,37 @@ bool Scheduler::bestMove(Move* best) {
       const Call& c = graph_.call(slot);
       if (source < live_.breakers.size() && live_.breakers[source].probe == slot) continue;
       const PlacementView view = placementView(c, slot);
-      double there = -1;  // computed where someone could take the call
+      const double there = projectedOn(view, source);
+      // Most calls cannot gain enough on the best of instances: nothing is asked of the takers about them.
+      const double most = there - leastOnTakers(view);
+      const bool futile = !(most > threshold) || (found && most < best->gain);
+#if !LAXITY_LAWS
+      if (futile) continue;
+#endif
       for (const std::uint32_t m : takers_) {
         if (!view.eligible(m) || !hasCredit(m, kvNeed(c), c.sequences, laxity::newTokens(c, m))) continue;
-        if (there < 0) there = projectedOn(view, source);
         const Instance& taker = cluster_.at(m);
         const Move move{there - projectedOn(view, m), c.rank, view.estimate(m).exec, taker.tie, slot, m};
         if (!(move.gain > threshold) || (found && !move.better(*best))) continue;
+#if LAXITY_LAWS
+        if (futile) std::abort();
+#endif
         *best = move;
         found = true;
       }
     }
   }
   return found;
+}
+
+/// Not above the projected finish of a call on any of the takers.
+double Scheduler::leastOnTakers(const PlacementView& view) const {
+  double least = HUGE_VAL;
+  for (const std::uint32_t m : takerClasses_) {
+    const Instance& taker = cluster_.at(m);
+    if (view.estimates[taker.hardwareClass].exec != kNever) least = std::min(least, leastFinish(view, taker));
+  }
+  return least;
 }
 
 double Scheduler::projectedOn(const PlacementView& view, std::uint32_t instance) const {

@@ -23,7 +23,9 @@
 // Ties   : (gain, the call's rank, t_comp on the taker, perm of the taker).
 //
 // Time alone moves nothing: an instance that could take is considered again after an event of its own or a
-// change of any queue of its model. O(takers * queues * migrateCandidates * queue length) a move.
+// change of any queue of its model. A call whose projected finish in its queue is not `migrateMs`, or the
+// best gain so far, above what it would take alone on the best class of the takers is not compared with any
+// of them.
 #pragma once
 
 #include <cstdint>

@@ -512,6 +512,7 @@ class Scheduler {
   void migrate();
   bool bestMove(Move* best);
   double projectedOn(const PlacementView& view, std::uint32_t instance) const;
+  double leastOnTakers(const PlacementView& view) const;
   void mostUrgent(std::uint32_t instance, std::size_t count);
 
   enum class TimerKind : std::uint8_t { kCall, kBreaker, kCorrection, kTelemetry, kKvPark, kBackOff };
@@ -598,6 +599,7 @@ class Scheduler {
   std::vector<std::uint32_t> withCredit_;  ///< scratch: at-credit candidates
   std::vector<std::uint32_t> openInstances_;  ///< scratch: considered for the shared queues, by tie
   std::vector<std::uint32_t> takers_;         ///< scratch: instances that could take a call
+  std::vector<std::uint32_t> takerClasses_;   ///< scratch: one of each hardware class among them
   std::vector<HeapEntry> urgent_;             ///< scratch: waiting calls of one queue
   struct KeyedEntry {
     CallKey<double> key;
