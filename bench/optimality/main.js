@@ -38,6 +38,7 @@ if (values.choose) {
   text = await report({
     files,
     tried: JSON.parse(readFileSync(record, 'utf8')),
+    screened: JSON.parse(readFileSync(fileURLToPath(new URL('./screened.json', import.meta.url)), 'utf8')),
     workloads: list(values.workload),
     clusters: list(values.cluster),
     seeds: values.seeds && Number(values.seeds),

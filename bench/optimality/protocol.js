@@ -1,6 +1,7 @@
 // The only seeds that choosing and reporting may draw from. Neither side imports the other (test/unit/optimality).
 export const CHOOSING_SEEDS = { from: 1, to: 299 }
-export const REPORTING_SEEDS = { from: 700, to: 999 }
+/** 700 to 704 were reported before the present rules were chosen, so they are nobody's now. */
+export const REPORTING_SEEDS = { from: 800, to: 999 }
 
 /** Seeds `from`, … of a range. */
 export function take({ from, to }, count) {

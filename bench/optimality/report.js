@@ -2,12 +2,12 @@
 import { Cells, cellsOf } from './cells.js'
 import { page } from './page.js'
 import { REPORTING_SEEDS } from './protocol.js'
-import { BASELINES, REPORTING, RULES } from './reporting.js'
+import { BASELINES, LONG_RULES, REPORTING, RULES } from './reporting.js'
 
 const FIRST = { policy: 'hexagent' }
 
 /** `workloads`, `clusters`, `seeds`: a part of it; the page is of what was measured. */
-export async function report({ files, tried, workloads, clusters, seeds, say }) {
+export async function report({ files, tried, screened, workloads, clusters, seeds, say }) {
   const cells = new Cells({ files, seeds: REPORTING_SEEDS, say })
   const protocol = {
     ...REPORTING,
@@ -42,5 +42,25 @@ export async function report({ files, tried, workloads, clusters, seeds, say }) 
       })
     }
   }
-  return page({ protocol, measured, baselines: BASELINES, rules: RULES.map((rule) => rule.name), tried })
+  return page({
+    protocol,
+    measured,
+    long: await longer(cells, protocol),
+    baselines: BASELINES,
+    rules: RULES.map((rule) => rule.name),
+    tried,
+    screened,
+  })
+}
+
+async function longer(cells, protocol) {
+  const measured = []
+  for (const { name, kind, config } of protocol.clusters) {
+    for (const cell of cellsOf(config, { ...protocol, ...protocol.long })) {
+      const req = { hexagent: (await cells.run(cell, FIRST)).req }
+      for (const rule of LONG_RULES) req[rule.name] = (await cells.run(cell, rule.options)).req
+      measured.push({ cluster: name, kind, workload: cell.workload, load: cell.load, seed: cell.seed, req })
+    }
+  }
+  return measured
 }

@@ -1,8 +1,11 @@
 // Every variant that was tried on choosing seeds: nothing is ever taken off this list, so that its length is the number of
 // things that had a chance to look good. The first is what the others are compared with.
+// In tried.json, `former: ` names what was tried with a structural minimum that the core no longer has: silent before 20
+// workflows, the least of them from there on, without stages. Screened before they were written down here: screened.json.
 const PLAIN = 'earliest-finish'
 const PRICED = 'kv-price'
 const ratio = (placement) => ({ order: 'ratio', placement })
+const levelRatio = (placement) => ({ order: 'level-ratio', placement })
 const level = (placement) => ({ order: 'level-laxity', placement })
 const MINIMUM = { structuralMinimum: 1 }
 const OWN = { structuralMinimum: 1, predictHorizons: 1 }
@@ -34,6 +37,15 @@ export const VARIANTS = [
   variant('level-laxity + minimum + kv-price', level(PRICED), MINIMUM),
   variant('minimum q 0.05 + kv-price', ratio(PRICED), { ...MINIMUM, horizonQuantile: 0.05 }),
   variant('exact + level-laxity + kv-price 20', level(PRICED), { kvPrice: 20 }, 'exact'),
+  variant('level-ratio + kv-price', levelRatio(PRICED)),
+  variant('level-ratio + minimum + kv-price', levelRatio(PRICED), MINIMUM),
+  variant('level-ratio + minimum q 0.01 + kv-price', levelRatio(PRICED), {
+    ...MINIMUM,
+    horizonQuantile: 0.01,
+  }),
+  variant('level-ratio + predictor 0.3 + minimum + kv-price', levelRatio(PRICED), MINIMUM, 'predictor:0.3'),
+  variant('level-ratio + predictor 0.7 + minimum + kv-price', levelRatio(PRICED), MINIMUM, 'predictor:0.7'),
+  variant('level-ratio + exact + kv-price', levelRatio(PRICED), {}, 'exact'),
 ]
 
 /** The same on unified clusters, against what `laxity` is there. */

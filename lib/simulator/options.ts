@@ -165,7 +165,7 @@ export interface RunOptions {
   /** With asynchronous `planning`: how late a plan is, 0 (default) to 10⁹ ms. */
   planLatencyMs?: number | undefined
   /**
-   * What callers tell of the standalone time that follows a call (orders `ratio`, `level-laxity`; docs/horizon.md): `exact`; sigma
+   * What callers tell of the standalone time that follows a call (orders `ratio`, `level-laxity`, `level-ratio`; docs/horizon.md): `exact`; sigma
    * (0 to 10) of an estimate of which exp(−2 sigma) counts; or a predictor of every workflow's final horizon and its sigma, also as
    * text (`predictor:0.3`), which the scheduler calibrates. Errors are lognormal. Default: nothing.
    */

@@ -32,7 +32,7 @@ const HEXAGENT: Policy = {
 export const PAIR_POLICY_PRESETS: Readonly<Record<string, Policy>> = {
   hexagent: HEXAGENT,
   /** Chosen by bench/optimality. */
-  laxity: { ...HEXAGENT, placement: 'kv-price', parameters: { structuralMinimum: 1 } },
+  laxity: { ...HEXAGENT, order: 'level-ratio', placement: 'kv-price', parameters: { structuralMinimum: 1 } },
 }
 
 /** What a run does that names no policy. */
@@ -46,7 +46,7 @@ export function plans({ placement, binding }: { placement: unknown; binding: Bin
 }
 
 /** Orders that use what is declared of the time after a call. */
-const WITH_REMAINING = new Set(['ratio', 'level-laxity'])
+const WITH_REMAINING = new Set(['ratio', 'level-laxity', 'level-ratio'])
 
 export function usesRemaining({ order }: Pick<Policy, 'order'>): boolean {
   return WITH_REMAINING.has(order)

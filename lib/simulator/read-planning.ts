@@ -88,7 +88,10 @@ export function checkPlanning(
     )
   if (remaining === undefined) return
   if (!usesRemaining(policy))
-    reader.add('`remaining` is what the orders "ratio" and "level-laxity" use, and no other', 'remaining')
+    reader.add(
+      '`remaining` is what the orders "ratio", "level-laxity" and "level-ratio" use, and no other',
+      'remaining',
+    )
   if (compat !== 'none')
     reader.add(
       '`compat` reproduces a simulator in which callers declare nothing: leave out `remaining`',

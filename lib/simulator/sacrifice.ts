@@ -29,7 +29,9 @@ interface Payers {
 export function sacrificeShare(
   run: Pick<NativeRun, 'parameters'> & Pick<Policy, 'order' | 'binding'> & { placement: unknown },
 ): number {
-  return run.order === 'ratio' && plans(run) ? (run.parameters.sacrifice ?? 0) : 0
+  return (run.order === 'ratio' || run.order === 'level-ratio') && plans(run)
+    ? (run.parameters.sacrifice ?? 0)
+    : 0
 }
 
 /** Over the seeds of one policy: means of the ratios and of the sizes, sums of the workflows. */

@@ -11,6 +11,7 @@
 #include "order/edf_path.h"
 #include "order/fcfs.h"
 #include "order/level_laxity.h"
+#include "order/level_ratio.h"
 #include "order/llf.h"
 #include "order/llf_call.h"
 #include "order/plas.h"
@@ -26,7 +27,7 @@
 namespace laxity {
 
 using Order = std::variant<Fcfs, WorkflowFcfs, Urgency, Ratio, Edf, EdfPath, Llf, LlfCall, Sjf, Srpt, Stretch,
-                           Vtc, Qlm, EdfAlpha, Plas, Atlas, LevelLaxity>;
+                           Vtc, Qlm, EdfAlpha, Plas, Atlas, LevelLaxity, LevelRatio>;
 
 /// False where no order has this name.
 bool makeOrder(std::string_view name, Order* out);

@@ -34,7 +34,7 @@ Nanos Scheduler::beyond(const Call& c, const Workflow& w) const {
   const bool own = c.remaining >= 0;
   const Nanos declared = own ? c.remaining : std::max<Nanos>(0, w.declaredHorizon - w.horizon);
   if (own ? c.exactRemaining : w.exactHorizon) return declared;
-  return std::max(declared, horizonLearner_.lower(w, horizonRules_) - w.horizon);
+  return std::max(declared, horizonLearner_.lower(w, c, horizonRules_) - w.horizon);
 }
 
 /// Brings deadline, tails, P and, where asked for, X up to date. Returns what is expected beyond the revealed

@@ -120,7 +120,9 @@ void Scheduler::cacheParameters() {
                    config_.parameters[Parameter::kHorizonQuantile]};
   const double slack = config_.parameters[Parameter::kTenantSlack];
   shareSlack_ = slack > 0 ? std::max<std::int64_t>(1, FairShares::slack(slack)) : 0;
-  sacrifices_ = config_.parameters[Parameter::kSacrifice] > 0 && std::holds_alternative<Ratio>(config_.order);
+  sacrifices_ =
+      config_.parameters[Parameter::kSacrifice] > 0 &&
+      (std::holds_alternative<Ratio>(config_.order) || std::holds_alternative<LevelRatio>(config_.order));
   if (pairs_ != nullptr)
     pairs_->usePrice(config_.binding == Binding::kAtCredit ? config_.parameters[Parameter::kKvPrice] : 0,
                      config_.parameters[Parameter::kKvPriceMs]);
@@ -285,6 +287,7 @@ Status Scheduler::reveal(Nanos t, const Reveal& e, std::span<const Ref> parents)
       pairs_->isolatedDecode(slot) =
           decodeClassOf(cluster_, c.isolatedClass, c.promptTokens, pairs_->terms, pairs_->decodeAlone(slot));
     }
+    horizonLearner_.revealed(w, c, horizonRules_);
     horizonMoved(c.workflow, before);
   }
   const StageTemplate* stages = templateOf(w);

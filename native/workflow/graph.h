@@ -130,6 +130,7 @@ struct Workflow {
   Nanos remaining = -1;                    ///< declared remaining time of the unrevealed part, -1 = none
   Nanos declaredHorizon = -1;              ///< H when that was declared, plus it; -1 = none
   bool exactHorizon = false;               ///< it is exact, else a lower estimate
+  Nanos learntHorizon = 0;                 ///< of the calls revealed so far (horizon_learner.h)
   Nanos predictedHorizon = 0;              ///< the final horizon by a predictor from outside, 0 = none
   Nanos size = 0;                          ///< H + F when it was first looked at (scheduler/sacrifice.h)
   Nanos criticalPath = 0;                  ///< P

@@ -65,7 +65,7 @@ enum class Parameter : std::uint16_t {
   kRetryBackoffMs,     ///< before retry n a random part of so much x 2^(n - 1) passes; 0 = none
   kKvPrice,        ///< kv-price: the price of KV per unit of its scarcity (scheduler/kv_pressure.h); 0 = none
   kKvPriceMs,      ///< kv-price: memory of that scarcity
-  kSacrifice,      ///< ratio, in plans: share of workflows that may be put behind the others
+  kSacrifice,      ///< ratio and level-ratio, in plans: share of workflows that may be put behind the others
                    ///< (scheduler/sacrifice.h)
   kSacrificeSoft,  ///< factor on the ratio of their calls
   kCount,

@@ -513,8 +513,10 @@ TEST_SUITE("metamorphic") {
         // the utilisation average of eftxp remembers, and is gone after an hour.
         // Its cumulative work never forgets, nor does a generator.
         if (placement == "workload-balanced-reference" || placement == "power-of-two") return;
-        if (std::holds_alternative<Qlm>(options.order)) return;          // its buckets are of absolute time
-        if (std::holds_alternative<LevelLaxity>(options.order)) return;  // its level is what they reached
+        if (std::holds_alternative<Qlm>(options.order)) return;  // its buckets are of absolute time
+        if (std::holds_alternative<LevelLaxity>(options.order) ||
+            std::holds_alternative<LevelRatio>(options.order))
+          return;  // its level is what they reached
         if (placement == "round-robin" && options.binding == Binding::kAtCredit) return;
         setParameter(&options, Parameter::kBeta, 0.5);
         setParameter(&options, Parameter::kUtilisationMs, 100);
@@ -619,7 +621,9 @@ TEST_SUITE("metamorphic") {
         // One turn for all calls, and work compared with the first instance that may serve a call of that
         // model.
         if (placement == "round-robin") return;
-        if (std::holds_alternative<LevelLaxity>(options.order)) return;  // one level for all models
+        if (std::holds_alternative<LevelLaxity>(options.order) ||
+            std::holds_alternative<LevelRatio>(options.order))
+          return;  // one level for all models
         setParameter(&options, Parameter::kBeta, 0.5);
         const Run together = run(both, mixed.cluster(), options);
         REQUIRE(ok(together.status));

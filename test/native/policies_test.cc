@@ -521,7 +521,8 @@ struct Naive {
       // U(t) = t_comp - (t_SLO - (t - r))
       return static_cast<long double>(execThere - (budget(index) - (now - c.readyAt)));
     }
-    REQUIRE((order == "ratio" || order == "level-laxity"));
+    // level-ratio is ratio while no workflow has finished
+    REQUIRE((order == "ratio" || order == "level-laxity" || order == "level-ratio"));
     Nanos projected = kNever;
     if (m >= 0) {
       projected = delta(c, static_cast<std::uint32_t>(m), prefillThere);

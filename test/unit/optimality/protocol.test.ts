@@ -51,7 +51,7 @@ describe('the held-out protocol', () => {
     const { CHOOSING } = (await load('choosing.js')) as { CHOOSING: Protocol }
     const { REPORTING } = (await load('reporting.js')) as { REPORTING: Protocol }
     assert(CHOOSING.seeds.every((seed) => seed >= 1 && seed <= 299))
-    assert(REPORTING.seeds.every((seed) => seed >= 700))
+    assert(REPORTING.seeds.every((seed) => seed >= 800))
     assert(new Set(REPORTING.seeds).size >= 5)
     assert.equal(REPORTING.workloads.length * REPORTING.loads.length, 15)
     assert.equal(REPORTING.clusters.length, 3)
@@ -72,6 +72,7 @@ describe('the held-out protocol', () => {
       [CHOOSING_SEEDS, REPORTING_SEEDS.from],
       [REPORTING_SEEDS, CHOOSING_SEEDS.from],
       [CHOOSING_SEEDS, 300],
+      [REPORTING_SEEDS, 700],
     ]) {
       const cells = new Cells({ files: [], seeds, say: () => {} })
       await assert.rejects(cells.run({ ...cell, seed: wrong }, { policy: 'hexagent' }), /Seed \d+ is not of/)
@@ -109,8 +110,14 @@ describe('the held-out protocol', () => {
       workloads: ['a', 'b'],
       loads: [1],
     }
-    const text = page({ protocol, measured, baselines: [], rules: ['laxity, no hint'], tried })
+    const screened = JSON.parse(readFileSync(join(folder, 'screened.json'), 'utf8'))
+    const text = page({ protocol, measured, baselines: [], rules: ['laxity, no hint'], tried, screened })
     assert(text.includes(`${Object.keys(tried).length} variants were tried`))
+    assert(screened.length > 0 && text.includes(`${screened.length} more were screened`))
+    for (const { name } of screened) assert(text.includes(`| ${name} |`), name)
+    const current = new Set([...VARIANTS.slice(1), ...UNIFIED.slice(1)].map(({ name }) => name))
+    for (const name of Object.keys(tried))
+      assert(current.has(name) || name.startsWith('former: '), `${name} is in tried.json and nowhere else`)
   })
 })
 

@@ -8,7 +8,7 @@ import { type ClusterKind, readPolicy } from '../../../lib/simulator/read-policy
 import { OptionReader } from '../../../lib/simulator/validate.ts'
 
 const registry = {
-  orders: ['fcfs', 'urgency', 'ratio'],
+  orders: ['fcfs', 'urgency', 'ratio', 'level-ratio'],
   placements: ['round-robin', 'workload-balanced', 'global-queue', 'eftxp'],
   pairPlacements: ['earliest-finish', 'least-loaded', 'round-robin', 'kv-price'],
   parameters: ['alpha', 'beta', 'gamma'],
@@ -131,7 +131,12 @@ describe('options of a run', () => {
     it('defaults to HexAGenT, and `laxity` is another policy there', () => {
       assert.deepEqual(read({}, 'paired').policy, hexagent)
       assert.deepEqual(read({ policy: 'hexagent' }, 'paired').policy, hexagent)
-      const laxity = { ...hexagent, placement: 'kv-price', parameters: { structuralMinimum: 1 } }
+      const laxity = {
+        ...hexagent,
+        order: 'level-ratio',
+        placement: 'kv-price',
+        parameters: { structuralMinimum: 1 },
+      }
       assert.deepEqual(read({ policy: 'laxity' }, 'paired').policy, laxity)
       const baseline = { order: 'fcfs', placement: 'least-loaded', binding: 'at-reveal', migrate: false }
       assert.deepEqual(
