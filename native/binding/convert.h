@@ -46,8 +46,9 @@ inline Napi::Value countsArray(Napi::Env env, std::span<const std::uint32_t> val
   return arrayOf(env, napi_uint32_array, values.data(), values.size_bytes(), values.size());
 }
 
-// Conversions that take an empty value for undefined: a worker that is being terminated reads nothing but those,
-// and node-addon-api's own (ToBoolean, ToNumber, ToString, Length of an empty array) then abort the process.
+// Conversions that take an empty value for undefined: a worker that is being terminated reads nothing but
+// those, and node-addon-api's own (ToBoolean, ToNumber, ToString, Length of an empty array) then abort the
+// process.
 
 bool isTruthy(const Napi::Value& value);
 /// 2^32 - 1, which is no slot and no instance, for what is no number.
