@@ -5,6 +5,8 @@ CXXFLAGS ?= -O2 -g
 LAWS ?= -DLAXITY_LAWS=1
 DRIVER ?= test/fuzz/driver.cc
 FLAGS = -std=c++20 -fno-exceptions -fno-rtti -ffp-contract=off -Wall -Wextra -Werror $(LAWS) -Inative -Itest/native -MMD -MP
+# Of the core alone, for what is asked of it and not of its tests; LDFLAGS must match.
+CORE_FLAGS ?=
 CORE := $(patsubst %.cc,$(BUILD)/%.o,$(shell node scripts/native-sources.mjs))
 # SUITES: files of test/native by their names without _test.cc; their helpers go with them.
 HELPERS := $(filter-out %_test.cc,$(wildcard test/native/*.cc))
@@ -13,12 +15,12 @@ ORACLES := $(BUILD)/test/native/naive_planner.o $(BUILD)/test/native/stepping.o 
 
 .PHONY: $(BUILD)/native-test
 $(BUILD)/native-test: $(CORE) $(TESTS)
-	$(CXX) $(CXXFLAGS) -o $@ $^ -lpthread
+	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ -lpthread
 $(BUILD)/fuzz-%: $(BUILD)/test/fuzz/%.o $(CORE) $(ORACLES) $(DRIVER:%.cc=$(BUILD)/%.o)
 	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^
 $(BUILD)/native/%.o: native/%.cc
 	@mkdir -p $(dir $@)
-	$(CXX) $(FLAGS) $(CXXFLAGS) -c -o $@ $<
+	$(CXX) $(FLAGS) $(CXXFLAGS) $(CORE_FLAGS) -c -o $@ $<
 # Without their test cases most helpers of a test file are not used.
 $(BUILD)/test/fuzz/%.o: test/fuzz/%.cc
 	@mkdir -p $(dir $@)
