@@ -142,13 +142,11 @@ In all: 514 test cases, 1,204 tests, 1,583,133 assertions, 1,088 scenarios.
     )
   })
 
-  it('has a quick form of every step, or a reason, and the quick forms fit into ten minutes', () => {
-    let seconds = 0
+  it('has a quick form of every step or a reason, none of which alone takes more than ten minutes', () => {
     for (const { quick } of STEPS) {
       if (typeof quick === 'string') assert.ok(quick.length > 10)
-      else seconds += quick.seconds
+      else assert.ok((quick.cold ?? quick.seconds) <= 600)
     }
-    assert.ok(seconds <= 900, `${seconds} s`)
     assert.equal(new Set(STEPS.map((s) => s.name)).size, STEPS.length)
   })
 })
