@@ -4,6 +4,8 @@ CXX ?= g++
 CXXFLAGS ?= -O2 -g
 DRIVER ?= test/fuzz/driver.cc
 FLAGS = -std=c++20 -fno-exceptions -fno-rtti -ffp-contract=off -Wall -Wextra -Werror -Inative -Itest/native -MMD -MP
+# Of the core alone, for what is asked of it and not of its tests; LDFLAGS must match.
+CORE_FLAGS ?=
 CORE := $(patsubst %.cc,$(BUILD)/%.o,$(shell node scripts/native-sources.mjs))
 # SUITES: files of test/native by their names without _test.cc; their helpers go with them.
 HELPERS := $(filter-out %_test.cc,$(wildcard test/native/*.cc))
@@ -22,14 +24,14 @@ MEASURED := $(LAWLESS) $(filter-out $(LAWFUL) $(BUILD)/native/bounds/% $(BUILD)/
 # With which flags the objects here were made; changed ones make them again.
 $(BUILD)/flags: always
 	@mkdir -p $(BUILD)
-	@echo '$(lastword $(CXX)) $(CXXFLAGS)' | cmp -s - $@ || echo '$(lastword $(CXX)) $(CXXFLAGS)' > $@
+	@echo '$(lastword $(CXX)) $(CXXFLAGS) $(CORE_FLAGS)' | cmp -s - $@ || echo '$(lastword $(CXX)) $(CXXFLAGS) $(CORE_FLAGS)' > $@
 $(BUILD)/native-test: $(CORE) $(TESTS)
-	$(CXX) $(CXXFLAGS) -o $@ $^ -lpthread
+	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^ -lpthread
 $(BUILD)/fuzz-%: $(BUILD)/test/fuzz/%.o $(CORE) $(ORACLES) $(DRIVER:%.cc=$(BUILD)/%.o)
 	$(CXX) $(CXXFLAGS) $(LDFLAGS) -o $@ $^
 $(BUILD)/native/%.o $(BUILD)/lawless/native/%.o: native/%.cc $(BUILD)/flags
 	@mkdir -p $(dir $@)
-	$(CXX) $(FLAGS) $(CXXFLAGS) -c -o $@ $<
+	$(CXX) $(FLAGS) $(CXXFLAGS) $(CORE_FLAGS) -c -o $@ $<
 # Without their test cases most helpers of a test file are not used.
 $(BUILD)/test/fuzz/%.o: test/fuzz/%.cc $(BUILD)/flags
 	@mkdir -p $(dir $@)

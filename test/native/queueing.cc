@@ -67,9 +67,10 @@ Run run(const OwnedTrace& owned, const ClusterSpec& cluster, RunOptions options,
   if (!ok(r.status)) return r;
   if (options.arrivals.process == ArrivalProcess::kTrace) options.arrivals.recordedMs = owned.arrivalMs;
   for (auto* column : {&r.latencyMs, &r.baseMs, &r.arrivalMs}) column->resize(owned.workflows());
-  for (auto* column : {&r.readyMs, &r.leasedMs, &r.firstTokenMs, &r.finishedMs})
+  for (auto* column : {&r.readyMs, &r.leasedMs, &r.firstTokenMs, &r.finishedMs, &r.transferStartMs,
+                       &r.transferredMs, &r.decodeMs})
     column->resize(owned.calls());
-  r.instance.resize(owned.calls());
+  for (auto* column : {&r.instance, &r.decodeInstance}) column->resize(owned.calls());
   RunOutputs out;
   out.latencyMs = r.latencyMs.data();
   out.baseMs = r.baseMs.data();
@@ -79,6 +80,10 @@ Run run(const OwnedTrace& owned, const ClusterSpec& cluster, RunOptions options,
   out.leasedMs = r.leasedMs.data();
   out.firstTokenMs = r.firstTokenMs.data();
   out.finishedMs = r.finishedMs.data();
+  out.transferStartMs = r.transferStartMs.data();
+  out.transferredMs = r.transferredMs.data();
+  out.decodeMs = r.decodeMs.data();
+  out.decodeInstance = r.decodeInstance.data();
   if (log) out.log = &r.log;
   r.status = simulate(trace, cluster, options, out, &r.result);
   return r;
@@ -89,6 +94,8 @@ bool sameBytes(const Run& a, const Run& b) {
          sameBytes(a.arrivalMs, b.arrivalMs) && sameBytes(a.readyMs, b.readyMs) &&
          sameBytes(a.leasedMs, b.leasedMs) && sameBytes(a.firstTokenMs, b.firstTokenMs) &&
          sameBytes(a.finishedMs, b.finishedMs) && sameBytes(a.instance, b.instance) &&
+         sameBytes(a.transferStartMs, b.transferStartMs) && sameBytes(a.transferredMs, b.transferredMs) &&
+         sameBytes(a.decodeMs, b.decodeMs) && sameBytes(a.decodeInstance, b.decodeInstance) &&
          a.result.completed == b.result.completed && a.result.calls == b.result.calls &&
          a.result.rejected == b.result.rejected && a.result.evictions == b.result.evictions &&
          a.result.makespan == b.result.makespan && sameBits(a.result.meanMs, b.result.meanMs) &&
@@ -163,6 +170,12 @@ RunOptions baseOptions(std::string_view order, std::string_view placement, Bindi
   options.knowledge = Knowledge::kOnline;
   options.sloBase = SloBase::kExclusive;
   options.arrivals.process = ArrivalProcess::kTrace;
+  return options;
+}
+
+RunOptions pairOptions(std::string_view order, std::string_view placement, Binding binding) {
+  RunOptions options = baseOptions(order, "round-robin", binding);
+  if (!makePairPlacement(placement, &options.pairPlacement)) std::abort();
   return options;
 }
 

@@ -58,6 +58,9 @@ struct Run {
   std::vector<double> latencyMs, baseMs, arrivalMs;                 ///< [workflows]
   std::vector<double> readyMs, leasedMs, firstTokenMs, finishedMs;  ///< [calls]
   std::vector<std::uint16_t> instance;                              ///< [calls]
+  /// [calls]; of unified clusters NaN and 65535.
+  std::vector<double> transferStartMs, transferredMs, decodeMs;
+  std::vector<std::uint16_t> decodeInstance;
   EventLog log;
 };
 
@@ -93,6 +96,8 @@ InstanceSpec instanceSpec(std::uint16_t latency, std::uint32_t maxSequences, std
 InstanceSpec inMode(InstanceSpec spec, EngineMode mode, Random& random);
 
 RunOptions baseOptions(std::string_view order, std::string_view placement, Binding binding);
+/// Of a prefill-decode cluster.
+RunOptions pairOptions(std::string_view order, std::string_view placement, Binding binding);
 
 /// Uniform in [low, high].
 std::uint32_t between(Random& random, std::uint32_t low, std::uint32_t high);
