@@ -1,35 +1,39 @@
 /** A copy of the core and its tests that holds every sampled mutant, built once. */
 import { spawnSync } from 'node:child_process'
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { cpSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Mutant } from './sample.ts'
 
 const here = dirname(fileURLToPath(import.meta.url))
 
-/** Copies what the native tests are built from. */
-export function copyTree(root: string, work: string): void {
+/** Copies what the native tests are built from, but for what mutants may stand in. What has not changed stays, and what make made of it. */
+export function copyTree(root: string, work: string, mutable: ReadonlySet<string>): void {
+  const differs = (from: string, to: string) =>
+    statSync(from).isDirectory() ||
+    (!mutable.has(relative(root, from)) && (!existsSync(to) || !readFileSync(from).equals(readFileSync(to))))
   mkdirSync(work, { recursive: true })
   for (const part of ['native', 'test/native', 'scripts', 'package.json'])
-    cpSync(join(root, part), join(work, part), { recursive: true })
-  cpSync(join(here, 'mutation.h'), join(work, 'native/base/mutation.h'))
+    cpSync(join(root, part), join(work, part), { recursive: true, filter: differs })
+  const header = join(work, 'native/base/mutation.h')
+  if (differs(join(here, 'mutation.h'), header)) cpSync(join(here, 'mutation.h'), header)
 }
 
-/** Writes the files of `mutants`, from the originals: a file keeps its line numbers, but for one line at its head. */
+/** Writes the `mutable` files with `mutants`, from the originals: a file keeps its line numbers, but for one line at its head. */
 export function writeMutants(
   root: string,
   work: string,
   mutants: readonly Mutant[],
-  touched: Set<string>,
+  mutable: ReadonlySet<string>,
 ): void {
-  const files = new Map<string, Mutant[]>([...touched].map((file) => [file, []]))
-  for (const mutant of mutants) files.set(mutant.file, [...(files.get(mutant.file) ?? []), mutant])
+  const files = new Map<string, Mutant[]>([...mutable].map((file) => [file, []]))
+  for (const mutant of mutants) files.get(mutant.file)!.push(mutant)
   for (const [file, own] of files) {
-    touched.add(file)
     const lines = readFileSync(join(root, file), 'utf8').split('\n')
     for (const { line, id, variant } of own) lines[line - 1] = variant.build(id)
     const text = `#include "base/mutation.h"  // NOLINT\n${lines.join('\n')}`
-    if (readFileSync(join(work, file), 'utf8') !== text) writeFileSync(join(work, file), text)
+    const to = join(work, file)
+    if (!existsSync(to) || readFileSync(to, 'utf8') !== text) writeFileSync(to, text)
   }
 }
 

@@ -1,0 +1,29 @@
+/** What became of each mutant, one JSON line each, by the mutant's key: a later line counts. */
+import { appendFileSync, existsSync, readFileSync } from 'node:fs'
+import type { Killer } from './cases.ts'
+import type { Mutant } from './sample.ts'
+
+export class Results {
+  readonly #file: string
+  readonly #known = new Map<string, Killer | null>()
+
+  constructor(file: string) {
+    this.#file = file
+    if (!existsSync(file)) return
+    for (const line of readFileSync(file, 'utf8').split('\n')) {
+      if (line === '') continue
+      const [key, by] = JSON.parse(line) as [string, Killer | null]
+      this.#known.set(key, by)
+    }
+  }
+
+  /** Who noticed; null where nobody did, undefined where nobody was asked. */
+  of(mutant: Mutant): Killer | null | undefined {
+    return this.#known.get(mutant.key)
+  }
+
+  add(mutant: Mutant, by: Killer | null): void {
+    this.#known.set(mutant.key, by)
+    appendFileSync(this.#file, `${JSON.stringify([mutant.key, by])}\n`)
+  }
+}
