@@ -14,7 +14,7 @@ import { killer, record } from './cases.ts'
 import { type Equivalent, page, summary } from './report.ts'
 import { Results } from './results.ts'
 import { candidates, sample } from './sample.ts'
-import { build, copyTree, writeMutants } from './tree.ts'
+import { build, copyTree, refusals, writeMutants } from './tree.ts'
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '../..')
 const { values } = parseArgs({
@@ -38,18 +38,20 @@ const all = candidates(root)
 let mutants = sample(all, seeds, Math.ceil(lines * 1.2))
 const mutable = new Set(all.map((c) => c.file))
 copyTree(root, work, mutable)
-let refusals = 0
-for (;;) {
-  writeMutants(root, work, mutants, mutable)
-  const refused = new Set(build(work, mutants))
-  if (refused.size === 0) break
-  refusals += refused.size
-  mutants = mutants.filter((m) => !refused.has(m))
-  console.log(`${refused.size} do not compile`)
+const drawn = mutants.length
+for (const look of [refusals, build]) {
+  for (;;) {
+    writeMutants(root, work, mutants, mutable)
+    const refused = new Set(look(work, mutants))
+    if (refused.size === 0) break
+    mutants = mutants.filter((m) => !refused.has(m))
+    console.log(`${refused.size} do not compile`)
+  }
 }
+const refused = drawn - mutants.length
 mutants = mutants.slice(0, lines)
 console.log(
-  `${mutants.length} mutants on ${all.length.toLocaleString('en-US')} lines, seeds ${seeds}; ${refusals} others do not compile; in ${work}`,
+  `${mutants.length} mutants on ${all.length.toLocaleString('en-US')} lines, seeds ${seeds}; ${refused} others do not compile; in ${work}`,
 )
 
 const results = new Results(join(work, 'results.jsonl'))
@@ -87,5 +89,5 @@ const judged = mutants.filter((m) => results.of(m) !== undefined)
 const outcome = summary(judged, (m) => results.of(m) ?? null, equivalents)
 console.log(outcome.text)
 if (values.out !== undefined)
-  writeFileSync(values.out, page({ outcome, lines, seeds, candidates: all.length, refusals }))
+  writeFileSync(values.out, page({ outcome, lines, seeds, candidates: all.length, refused }))
 process.exitCode = outcome.open.length > judged.length * 0.05 ? 1 : 0

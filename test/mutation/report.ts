@@ -85,13 +85,13 @@ export function page({
   lines,
   seeds,
   candidates,
-  refusals,
+  refused,
 }: {
   outcome: Outcome
   lines: number
   seeds: readonly number[]
   candidates: number
-  refusals: number
+  refused: number
 }): string {
   const shown = (m: Mutant, why: string) =>
     `* \`${m.file}\`, ${m.variant.operator}:\n  \`${m.original.trim()}\` → \`${m.variant.shown}\`.\n  ${why}`
@@ -103,7 +103,7 @@ native test cases that pass the line run, the cheapest first, until one notices.
 tests would notice besides is not asked.
 
 **${killed} of ${judged} killed (${percent(killed, judged)})**, ${argued.length} argued equivalent, ${open.length} open; with the equivalent ones left out
-${percent(killed, judged - argued.length)}. Drawn from ${candidates.toLocaleString('en-US')} lines that an operator can break; seeds ${seeds.join(', ')}; ${refusals} further
+${percent(killed, judged - argued.length)}. Drawn from ${candidates.toLocaleString('en-US')} lines that an operator can break; seeds ${seeds.join(', ')}; ${refused} further
 mutants do not compile and are not counted. "check": a check of a test failed; "crash": an assertion, a law or the memory protection
 ended the run; "time": the case took more than five times its processor time and two seconds.
 

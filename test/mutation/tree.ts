@@ -37,6 +37,34 @@ export function writeMutants(
   }
 }
 
+/**
+ * The mutants whose lines the compiler refuses, by the files alone: in a header each would cost the build of all that includes it.
+ * What only an instance of a template shows is left to `build`.
+ */
+export function refusals(work: string, mutants: readonly Mutant[]): Mutant[] {
+  const files = [...new Set(mutants.map((m) => m.file))]
+  const headers = files.filter((file) => file.endsWith('.h'))
+  const all = join(work, 'headers.cc')
+  writeFileSync(all, headers.map((file) => `#include "${file.replace('native/', '')}"\n`).join(''))
+  const lines = [all, ...files.filter((file) => file.endsWith('.cc'))].map((file) => {
+    const run = spawnSync(
+      'g++',
+      ['-std=c++20', '-fno-exceptions', '-fno-rtti', '-w', '-fsyntax-only', '-Inative', file],
+      { cwd: work, encoding: 'utf8' },
+    )
+    return run.stderr
+  })
+  return named(lines.join(''), mutants)
+}
+
+/** An error inside a template names the line that asked for it further down: each place named may be the cause. */
+function named(errors: string, mutants: readonly Mutant[]): Mutant[] {
+  const places = new Set<string>()
+  for (const [, file, line] of errors.matchAll(/(native\/[\w/.]+):(\d+):\d+: +(?:error|required from)/g))
+    places.add(`${file}:${Number(line) - 1}`)
+  return mutants.filter((m) => places.has(`${m.file}:${m.line}`))
+}
+
 /** Builds all; returns the mutants whose lines the compiler refuses. Throws where the fault is no mutant's. */
 export function build(work: string, mutants: readonly Mutant[]): Mutant[] {
   const run = spawnSync('bash', ['scripts/native-test.sh', '--list-test-suites'], {
@@ -51,11 +79,7 @@ export function build(work: string, mutants: readonly Mutant[]): Mutant[] {
     },
   })
   if (run.status === 0) return []
-  const places = new Set<string>()
-  // An error inside a template names the line that asked for it further down: each place named may be the cause.
-  for (const [, file, line] of run.stderr.matchAll(/(native\/[\w/.]+):(\d+):\d+:/g))
-    places.add(`${file}:${Number(line) - 1}`)
-  const refused = mutants.filter((m) => places.has(`${m.file}:${m.line}`))
+  const refused = named(run.stderr, mutants)
   if (refused.length === 0) throw new Error(`the tree does not build:\n${run.stderr.slice(0, 4000)}`)
   return refused
 }
