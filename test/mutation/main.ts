@@ -1,9 +1,11 @@
 /**
- * Would the tests notice? `npm run mutate -- [--lines 240] [--seeds 1,2,3] [--work folder] [--only id,id|survivors] [--out page]`.
+ * Would the tests notice? `npm run mutate -- [--lines 240] [--seeds 1,2,3] [--work folder] [--only id,id|survivors] [--out page]
+ * [--prepare]`.
  *
  * Samples lines of the core, breaks each in one way (operators.ts), and runs the native test cases that pass it, the cheapest first,
  * until one fails. Survivors are printed with their lines; those argued in equivalent.json count as equivalent. Results so far are kept
- * in the work folder, so a run that was stopped goes on; a line that changed is a new mutant.
+ * in the work folder, so a run that was stopped goes on; a line that changed is a new mutant. `--prepare`
+ * only builds.
  */
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
@@ -12,8 +14,8 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { killer, record } from './cases.ts'
 import { type Equivalent, page, summary } from './report.ts'
-import { Results } from './results.ts'
-import { candidates, sample } from './sample.ts'
+import { Results, Verdicts } from './results.ts'
+import { candidates, type Mutant, sample } from './sample.ts'
 import { build, copyTree, refusals, writeMutants } from './tree.ts'
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '../..')
@@ -24,6 +26,7 @@ const { values } = parseArgs({
     work: { type: 'string' },
     only: { type: 'string' },
     out: { type: 'string' },
+    prepare: { type: 'boolean', default: false },
   },
 })
 const lines = Number(values.lines)
@@ -33,22 +36,37 @@ const equivalents = JSON.parse(
   readFileSync(join(root, 'test/mutation/equivalent.json'), 'utf8'),
 ) as Equivalent[]
 
+function refuse(these: readonly Mutant[]): void {
+  for (const m of mutants) verdicts.set(m, !these.includes(m))
+  verdicts.save()
+  mutants = mutants.filter((m) => !these.includes(m))
+  if (these.length > 0) console.log(`${these.length} do not compile`)
+}
+
 const all = candidates(root)
 // A fifth more than asked: some mutants do not compile.
 let mutants = sample(all, seeds, Math.ceil(lines * 1.2))
 const mutable = new Set(all.map((c) => c.file))
 copyTree(root, work, mutable)
 const drawn = mutants.length
-for (const look of [refusals, build]) {
-  for (;;) {
-    writeMutants(root, work, mutants, mutable)
-    const refused = new Set(look(work, mutants))
-    if (refused.size === 0) break
-    mutants = mutants.filter((m) => !refused.has(m))
-    console.log(`${refused.size} do not compile`)
-  }
+const verdicts = new Verdicts(join(work, 'verdicts.json'))
+mutants = mutants.filter((m) => verdicts.of(m) !== false)
+writeMutants(root, work, mutants, mutable)
+refuse(
+  refusals(
+    work,
+    mutants.filter((m) => verdicts.of(m) === undefined),
+  ),
+)
+for (;;) {
+  writeMutants(root, work, mutants, mutable)
+  const refused = build(work, mutants)
+  if (refused.length === 0) break
+  refuse(refused)
 }
+verdicts.save()
 const refused = drawn - mutants.length
+if (values.prepare) process.exit()
 mutants = mutants.slice(0, lines)
 console.log(
   `${mutants.length} mutants on ${all.length.toLocaleString('en-US')} lines, seeds ${seeds}; ${refused} others do not compile; in ${work}`,
@@ -64,9 +82,10 @@ const waiting = mutants.filter((m) =>
 )
 const of = waiting.length
 const cases = of > 0 ? record(work) : []
-console.log(
-  `${cases.length} test cases, ${cases.reduce((sum, c) => sum + c.seconds, 0).toFixed(0)} s without a mutant`,
-)
+if (of > 0)
+  console.log(
+    `${cases.length} test cases, ${cases.reduce((sum, c) => sum + c.seconds, 0).toFixed(0)} s without a mutant`,
+  )
 await Promise.all(
   Array.from({ length: availableParallelism() }, async () => {
     for (let m = waiting.shift(); m !== undefined; m = waiting.shift()) {

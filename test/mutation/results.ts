@@ -1,5 +1,5 @@
 /** What became of each mutant, one JSON line each, by the mutant's key: a later line counts. */
-import { appendFileSync, existsSync, readFileSync } from 'node:fs'
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import type { Killer } from './cases.ts'
 import type { Mutant } from './sample.ts'
 
@@ -25,5 +25,28 @@ export class Results {
   add(mutant: Mutant, by: Killer | null): void {
     this.#known.set(mutant.key, by)
     appendFileSync(this.#file, `${JSON.stringify([mutant.key, by])}\n`)
+  }
+}
+
+/** Which mutants compile, by the same key. */
+export class Verdicts {
+  readonly #file: string
+  readonly #known: Record<string, boolean>
+
+  constructor(file: string) {
+    this.#file = file
+    this.#known = existsSync(file) ? (JSON.parse(readFileSync(file, 'utf8')) as Record<string, boolean>) : {}
+  }
+
+  of(mutant: Mutant): boolean | undefined {
+    return this.#known[mutant.key]
+  }
+
+  set(mutant: Mutant, compiles: boolean): void {
+    this.#known[mutant.key] = compiles
+  }
+
+  save(): void {
+    writeFileSync(this.#file, JSON.stringify(this.#known))
   }
 }

@@ -42,6 +42,7 @@ export function writeMutants(
  * What only an instance of a template shows is left to `build`.
  */
 export function refusals(work: string, mutants: readonly Mutant[]): Mutant[] {
+  if (mutants.length === 0) return []
   const files = [...new Set(mutants.map((m) => m.file))]
   const headers = files.filter((file) => file.endsWith('.h'))
   const all = join(work, 'headers.cc')

@@ -402,6 +402,30 @@ TEST_SUITE("live scheduler") {
     }
   }
 
+  TEST_CASE("the last adapter is one that an instance can serve") {
+    Scene scene({});
+    InstanceEvent add{};
+    add.instance = 1;
+    add.change = InstanceChange::kAdd;
+    add.spec.maxSequences = 1;
+    add.spec.kvTokens = 10'000;
+    add.spec.adapters = std::uint64_t{1} << (kMaxAdapters - 1);
+    CHECK(scene.s.instance(0, add) == Status::kOk);
+    Reveal e{};
+    e.call = {0, 1};
+    e.workflow = {0, 1};
+    e.sequences = 1;
+    e.promptTokens = e.predictedTokens = e.predictedHigh = 10;
+    e.cached[0] = e.cached[1] = CachedPrefix{};
+    e.remaining = -1;
+    e.adapter = kMaxAdapters + 1;
+    CHECK(scene.s.reveal(0, e, {}) == Status::kBadValue);
+    e.adapter = kMaxAdapters;
+    CHECK(scene.s.reveal(0, e, {}) == Status::kOk);
+    CHECK(scene.decides(0, {lease(e.call)}));
+    CHECK(scene.s.graph().call(0).instance == 1);
+  }
+
   TEST_CASE("a position belongs to a template that half of the paths reached") {
     TemplateLearner learner;
     learner.add(std::vector<TemplateEntry>{{1, 10, 1}, {2, 20, 2}});
