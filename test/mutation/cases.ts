@@ -1,13 +1,15 @@
 /** The native test cases: what each costs, which mutants it passes, and whether it notices one. */
 import { spawn, spawnSync } from 'node:child_process'
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-export interface Case {
+export interface Named {
   /** Its place in the program, from 1. */
   readonly place: number
   readonly name: string
   readonly suite: string
+}
+export interface Case extends Named {
   /** Of a processor. */
   readonly seconds: number
   readonly passes: ReadonlySet<number>
@@ -26,46 +28,49 @@ const MOST_KIB = 6 << 20
 /** Processor seconds: a busy machine must not look like a mutant that does not end. */
 const limit = (seconds: number) => Math.ceil(2 + 5 * seconds)
 const binary = (work: string) => join(work, 'build/native-test')
+/** What a shell says of a program that SIGXCPU (24) ended. */
+const BY_LIMIT = 128 + 24
 const TEST_CASE = /<TestCase name="([^"]*)"(?: testsuite="([^"]*)")?/g
 const alone = (place: number) => [`--first=${place}`, `--last=${place}`]
 
-/** Runs each case once, in a process of its own; cheapest first in the answer. Throws where one fails without any mutant. */
-export function record(work: string): Case[] {
-  const built = statSync(binary(work)).mtimeMs
-  const kept = join(work, 'cases.json')
-  if (existsSync(kept)) {
-    const [of, cases] = JSON.parse(readFileSync(kept, 'utf8')) as [number, Kept[]]
-    if (of === built) return cases.map(([passes, rest]) => ({ ...rest, passes: new Set(passes) }))
-  }
+/** The cases of the program, in its order. */
+export function list(work: string): Named[] {
   const listed = spawnSync(binary(work), ['--list-test-cases', '--reporters=xml'], { encoding: 'utf8' })
-  const file = join(work, 'passed')
-  const cases = [...listed.stdout.matchAll(TEST_CASE)].map(([, name, suite], i) => {
-    const place = i + 1
-    const run = spawnSync(
-      'bash',
-      [
-        '-c',
-        '"$@"; status=$?; times >&2; exit $status',
-        'bash',
-        binary(work),
-        ...alone(place),
-        '--reporters=xml',
-        '--no-skipped-summary',
-      ],
-      { cwd: work, encoding: 'utf8', env: { ...process.env, LAXITY_MUTANT_RECORD: file } },
-    )
-    const ran = [...run.stdout.matchAll(TEST_CASE)].map(([, one]) => one)
-    if (run.status !== 0 || ran.length !== 1 || ran[0] !== name)
-      throw new Error(`case "${name}" fails without a mutant:\n${run.stdout.slice(-3000)}`)
-    const passes = new Set<number>()
-    for (const [id, passed] of readFileSync(file).entries()) if (passed !== 0) passes.add(id)
-    return { place, name: name!, suite: suite ?? '', seconds: processorSeconds(run.stderr), passes }
-  })
-  cases.sort((a, b) => a.seconds - b.seconds)
-  writeFileSync(kept, JSON.stringify([built, cases.map(({ passes, ...rest }): Kept => [[...passes], rest])]))
-  return cases
+  return [...listed.stdout.matchAll(TEST_CASE)].map(([, name, suite], i) => ({
+    place: i + 1,
+    name: name!,
+    suite: suite ?? '',
+  }))
 }
-type Kept = [passes: number[], rest: Omit<Case, 'passes'>]
+
+/**
+ * Runs a case without a mutant, in a process of its own. Undefined where it takes more than `most` processor seconds, all of them
+ * whole. Throws where it fails.
+ */
+export function measure(work: string, test: Named, most: number): Case | undefined {
+  const file = join(work, 'passed')
+  const run = spawnSync(
+    'bash',
+    [
+      '-c',
+      'ulimit -S -t "$1"; shift; "$@"; status=$?; times >&2; exit $status',
+      'bash',
+      String(most),
+      binary(work),
+      ...alone(test.place),
+      '--reporters=xml',
+      '--no-skipped-summary',
+    ],
+    { cwd: work, encoding: 'utf8', env: { ...process.env, LAXITY_MUTANT_RECORD: file } },
+  )
+  if (run.status === BY_LIMIT) return undefined
+  const ran = [...run.stdout.matchAll(TEST_CASE)].map(([, one]) => one)
+  if (run.status !== 0 || ran.length !== 1 || ran[0] !== test.name)
+    throw new Error(`case "${test.name}" fails without a mutant:\n${run.stdout.slice(-3000)}`)
+  const passes = new Set<number>()
+  for (const [id, passed] of readFileSync(file).entries()) if (passed !== 0) passes.add(id)
+  return { ...test, seconds: processorSeconds(run.stderr), passes }
+}
 
 /** Of the children, from the second line of the shell's `times`. */
 function processorSeconds(times: string): number {

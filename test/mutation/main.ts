@@ -7,14 +7,15 @@
  * in the work folder, so a run that was stopped goes on; a line that changed is a new mutant. `--prepare`
  * only builds.
  */
+import { createHash } from 'node:crypto'
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { killer, record } from './cases.ts'
+import { type Case, killer, list, measure } from './cases.ts'
 import { type Equivalent, page, summary } from './report.ts'
-import { Results, Verdicts } from './results.ts'
+import { Costs, Results, Verdicts } from './results.ts'
 import { candidates, type Mutant, sample } from './sample.ts'
 import { build, copyTree, refusals, writeMutants } from './tree.ts'
 
@@ -77,32 +78,51 @@ const again =
   values.only === 'survivors'
     ? mutants.filter((m) => results.of(m) === null).map((m) => m.id)
     : values.only?.split(',').map(Number)
-const waiting = mutants.filter((m) =>
-  again === undefined ? results.of(m) === undefined : again.includes(m.id),
+let alive = mutants.filter((m) => (again === undefined ? results.of(m) === undefined : again.includes(m.id)))
+// What is dear is run for those alone that the cheap cases leave alive.
+const costs = new Costs(
+  join(work, 'cases.jsonl'),
+  createHash('sha256')
+    .update(readFileSync(join(work, 'build/native-test')))
+    .digest('hex'),
 )
-const of = waiting.length
-const cases = of > 0 ? record(work) : []
-if (of > 0)
-  console.log(
-    `${cases.length} test cases, ${cases.reduce((sum, c) => sum + c.seconds, 0).toFixed(0)} s without a mutant`,
+const cases = alive.length > 0 ? list(work) : []
+const met = new Set<number>()
+for (const most of [1, 10, 3600]) {
+  const now: Case[] = []
+  for (const test of cases) {
+    if (alive.length === 0 || met.has(test.place)) continue
+    const known = costs.of(test.place)
+    const cost = known ?? measure(work, test, most)
+    if (cost === undefined || (known !== undefined && known.seconds > most)) continue
+    if (known === undefined) costs.add(cost)
+    met.add(test.place)
+    now.push(cost)
+  }
+  now.sort((a, b) => a.seconds - b.seconds)
+  const seconds = now.reduce((sum, c) => sum + c.seconds, 0).toFixed(0)
+  console.log(`${alive.length} mutants meet ${now.length} cases of at most ${most} s, ${seconds} s in all`)
+  alive = await meet(alive, now)
+}
+for (const m of alive) results.add(m, null)
+
+/** Those that no case notices. */
+async function meet(these: readonly Mutant[], tests: readonly Case[]): Promise<Mutant[]> {
+  const waiting = [...these]
+  const left: Mutant[] = []
+  await Promise.all(
+    Array.from({ length: availableParallelism() }, async () => {
+      for (let m = waiting.shift(); m !== undefined; m = waiting.shift()) {
+        const by = await killer(work, tests, m.id)
+        if (by === undefined) left.push(m)
+        else results.add(m, by)
+        const how = by === undefined ? 'lives' : `${by.notice}: ${by.name}`
+        console.log(`${these.length - waiting.length} ${m.id} ${m.file}:${m.line} ${how}`)
+      }
+    }),
   )
-await Promise.all(
-  Array.from({ length: availableParallelism() }, async () => {
-    for (let m = waiting.shift(); m !== undefined; m = waiting.shift()) {
-      const start = performance.now()
-      const by = (await killer(work, cases, m.id)) ?? null
-      results.add(m, by)
-      const seconds = ((performance.now() - start) / 1000).toFixed(1)
-      const how =
-        by === null
-          ? cases.some((c) => c.passes.has(m.id))
-            ? 'SURVIVED'
-            : 'SURVIVED: no case passes it'
-          : `${by.notice}: ${by.name}`
-      console.log(`${of - waiting.length}/${of} ${m.id} ${m.file}:${m.line} ${seconds} s ${how}`)
-    }
-  }),
-)
+  return left
+}
 
 const judged = mutants.filter((m) => results.of(m) !== undefined)
 const outcome = summary(judged, (m) => results.of(m) ?? null, equivalents)

@@ -1,6 +1,35 @@
+/** What cases cost and pass, one JSON line each, as long as the program is the same one. */
+export class Costs {
+  readonly #file: string
+  readonly #known = new Map<number, Case>()
+
+  constructor(file: string, program: string) {
+    this.#file = file
+    const lines = existsSync(file) ? readFileSync(file, 'utf8').split('\n') : []
+    if (lines[0] !== program) {
+      writeFileSync(file, `${program}\n`)
+      return
+    }
+    for (const line of lines.slice(1)) {
+      if (line === '') continue
+      const one = JSON.parse(line) as Omit<Case, 'passes'> & { passes: number[] }
+      this.#known.set(one.place, { ...one, passes: new Set(one.passes) })
+    }
+  }
+
+  of(place: number): Case | undefined {
+    return this.#known.get(place)
+  }
+
+  add(test: Case): void {
+    this.#known.set(test.place, test)
+    appendFileSync(this.#file, `${JSON.stringify({ ...test, passes: [...test.passes] })}\n`)
+  }
+}
+
 /** What became of each mutant, one JSON line each, by the mutant's key: a later line counts. */
 import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
-import type { Killer } from './cases.ts'
+import type { Case, Killer } from './cases.ts'
 import type { Mutant } from './sample.ts'
 
 export class Results {
