@@ -25,7 +25,9 @@ export interface Variant {
 
 const FLIPPED: Record<string, string> = { '==': '!=', '!=': '==', '<': '>=', '>=': '<', '>': '<=', '<=': '>' }
 const TIES: Record<string, string> = { '<': '<=', '<=': '<', '>': '>=', '>=': '>' }
-const RELEASES = /(release|remove|erase|pop|free|close|clear|reset|cancel|unlink|drop)[A-Za-z]*\(|-=/i
+const RELEASES = /^[^=]*(release|remove|erase|pop|free|close|clear|reset|cancel|unlink|drop)[A-Za-z]*\(|-=/i
+/** Whose arguments say the same in either order. */
+const SYMMETRIC = /\b(std::(min|max)(<\w+>)?|_mm256_(add|and|or)_pd)\($/
 
 /** All the ways in which `line` can be wrong; `before` is the last line above that is not blank. */
 export function variantsOf(line: string, before: string): Variant[] {
@@ -88,7 +90,7 @@ function* wrong(expression: string): Generator<[Operator, string]> {
   }
   for (const match of expression.matchAll(/(?<=\w\()([\w.]+(?:->\w+)*), ([\w.]+(?:->\w+)*)(?=[,)])/g)) {
     const [all, first, second] = match as unknown as [string, string, string]
-    if (first !== second)
+    if (first !== second && !SYMMETRIC.test(expression.slice(0, match.index)))
       yield [
         'swapped arguments',
         `${expression.slice(0, match.index)}${second}, ${first}${expression.slice(match.index + all.length)}`,

@@ -9,14 +9,9 @@ export function random(seed: number): () => number {
   }
 }
 
-/** A copy in a random order. */
-export function shuffled<T>(items: readonly T[], next: () => number): T[] {
-  const out = [...items]
-  for (let i = out.length - 1; i > 0; i--) {
-    const j = Math.floor(next() * (i + 1))
-    const held = out[i]!
-    out[i] = out[j]!
-    out[j] = held
-  }
-  return out
+/** FNV-1a over the code units of `text`: a seed of its own for each text. */
+export function hash(text: string): number {
+  let h = 0x811c9dc5
+  for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193)
+  return h >>> 0
 }

@@ -381,6 +381,18 @@ TEST_SUITE("horizon learner") {
     CHECK(learner.lower(deep.workflow(), deep.graph.call(3), {false, false, 0.02}) == 0);
   }
 
+  TEST_CASE("the shortest horizon is one, and teaches") {
+    HorizonLearner learner;
+    for (int w = 0; w < 20; ++w) {
+      Sketch brief(learner, -1, 3, 100);
+      brief.reveal({}, 1);
+      learner.finished(brief.graph, brief.workflow());
+    }
+    Sketch brief(learner, -1, 3, 100);
+    brief.reveal({}, 1);
+    CHECK(learner.lower(brief.workflow(), {true, false, 0.02}) == 1);
+  }
+
   TEST_CASE("bounds: kinds, depths and finer cells beyond the tables say less, and nothing breaks") {
     HorizonLearner learner;
     for (std::uint32_t k = 0; k < 70; ++k) {

@@ -125,6 +125,14 @@ TEST_SUITE("live") {
     CHECK(predictor.predict(0, 0).high == predictor.predict(0, 0).mean);
   }
 
+  TEST_CASE("a full histogram is halved by the observation that comes next") {
+    LengthPredictor predictor;
+    for (int i = 0; i < 4096; ++i) predictor.observe(0, 0, 7, {7, 7});
+    CHECK(predictor.observations(0, 0) == 4096);
+    predictor.observe(0, 0, 7, {7, 7});
+    CHECK(predictor.observations(0, 0) == 2049);
+  }
+
   TEST_CASE("speeds settle on what is observed, and change the model rarely") {
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
       Random random(seed);
@@ -148,6 +156,34 @@ TEST_SUITE("live") {
       CHECK(changes <= 4);
     }
     CHECK_FALSE(Speeds().learns(0));
+  }
+
+  TEST_CASE("a model changes no sooner than sixteen observations after its last change") {
+    Speeds speeds;
+    LatencyConstants start;
+    start.prefillPerTokenMs = 1;
+    start.decodeBaseMs = 1;
+    speeds.learn(0, start);
+    const auto observe = [&](int ms) { return speeds.observe(0, fromMs(ms), 1, fromMs(ms), 1); };
+    CHECK(observe(2));  // the first one is all there is to know
+    for (int i = 1; i < 16; ++i) CHECK_FALSE(observe(2));
+    CHECK(speeds.inUse(0).prefillPerTokenMs == 2);
+    // Both means are warm, and one of 40 ms is far at once.
+    CHECK(observe(40));
+    for (int i = 1; i < 16; ++i) CHECK_FALSE(observe(40));
+    CHECK(observe(40));
+  }
+
+  TEST_CASE("the shortest duration is one") {
+    Speeds speeds;
+    LatencyConstants start;
+    start.prefillPerTokenMs = 1;
+    start.decodeBaseMs = 1;
+    speeds.learn(0, start);
+    CHECK(speeds.observe(0, 1, 1, 0, 0));
+    CHECK(speeds.inUse(0).prefillPerTokenMs == doctest::Approx(1e-6));
+    CHECK(speeds.inUse(0).decodeBaseMs == 1);
+    CHECK_FALSE(speeds.observe(0, 0, 1, 0, 0));
   }
 
   TEST_CASE("an age list keeps its order under removal") {

@@ -558,6 +558,14 @@ TEST_SUITE("edf-alpha") {
     CHECK(picks > 3000);
   }
 
+  TEST_CASE("a horizon of nothing counts as a nanosecond") {
+    EdfAlpha order;
+    Workflow w;
+    w.horizon = 0;
+    for (int i = 0; i < 200; ++i) order.workflowFinished(w, 50);
+    CHECK(order.alpha() == 50);
+  }
+
   TEST_CASE("a workflow of which a call was cancelled does not count") {
     EdfAlpha order;
     Workflow w;

@@ -87,6 +87,36 @@ Flight* pickFlight(World& w, auto&& condition) {
 }  // namespace
 
 TEST_SUITE("pair-scheduler") {
+  TEST_CASE("plans follow the keys of an order that has no projection: the shortest call first") {
+    SchedulerConfig config;
+    makeOrder("sjf", &config.order);
+    config.binding = Binding::kAtCredit;
+    config.lookahead = 0;
+    config.latencies = {model(0.05, 20)};
+    World w(1, std::move(config));
+    REQUIRE(ok(w.scheduler.instance(0, {0, InstanceChange::kAdd, instance(Role::kPrefill, 0, 10'000)})));
+    REQUIRE(ok(w.scheduler.instance(0, {1, InstanceChange::kAdd, instance(Role::kDecode, 0, 10'000)})));
+    REQUIRE(ok(w.scheduler.openWorkflow(0, {{0, 0}, 0, -1, 0, kNever, -1})));
+    Reveal r{};
+    r.workflow = {0, 0};
+    r.sequences = 1;
+    r.remaining = -1;
+    r.promptTokens = 600;
+    for (const std::uint32_t predicted : {300, 200, 100}) {
+      r.predictedTokens = predicted;
+      REQUIRE(ok(w.scheduler.reveal(0, r, {})));
+      ++r.call.slot;
+    }
+    Nanos t = 0;
+    for (const std::uint32_t slot : {2u, 1u, 0u}) {
+      w.decide(t);
+      REQUIRE(w.flights.size() == 3 - slot);
+      CHECK(w.flights.count(slot) == 1);
+      t += 31'000'000;
+      REQUIRE(ok(w.scheduler.firstToken(t, {{{slot, 0}, 0}})));
+    }
+  }
+
   TEST_CASE("early reserve: lease and room in one decide, then transfer and decode") {
     SchedulerConfig config;
     makeOrder("ratio", &config.order);

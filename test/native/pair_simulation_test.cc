@@ -442,6 +442,17 @@ TEST_SUITE("pair simulation") {
             tally.waited, " waited, ", tally.evictions, " evictions, ", tally.hidden, " unseen");
   }
 
+  TEST_CASE("where nothing plans, plans have taken no time") {
+    Scenario s = randomScenario(1);
+    REQUIRE(makePairPlacement("round-robin", &s.options.pairPlacement));
+    Outcome o;
+    simulateAll(s, &o);
+    REQUIRE(ok(o.status));
+    CHECK(o.result.plans == 0);
+    CHECK(o.result.planMeanUs == 0);
+    CHECK(o.result.planP99Us == 0);
+  }
+
   TEST_CASE("boundary feedback equals lease feedback at batch limit 1 without lookahead") {
     std::uint32_t compared = 0;
     for (std::uint32_t n = 0; n < 2000; ++n) {

@@ -544,6 +544,22 @@ TEST_SUITE("planner") {
     CHECK(planner.plan(1000, x.f.prefill, x.f.decode, other, whole).empty());
   }
 
+  TEST_CASE("foreign KV and sequences go as they came") {
+    const DecodeClass one[] = {{Fine{1000}, Fine{10}, Fine{1}}};
+    DecodePool pool;
+    REQUIRE(pool.configure(one) == Status::kOk);
+    REQUIRE(pool.add(0, 0, 1000, 0) == Status::kOk);
+    CHECK(pool.setForeign(0, -1, 0, 100) == Status::kBadTokens);
+    CHECK(pool.setForeign(0, 300, 2, 100) == Status::kOk);
+    CHECK(pool.at(0).used == 300);
+    CHECK(pool.at(0).context == 300);
+    CHECK(pool.at(0).batch == 2);
+    CHECK(pool.setForeign(0, 0, 0, 200) == Status::kOk);
+    CHECK(pool.at(0).used == 0);
+    CHECK(pool.at(0).context == 0);
+    CHECK(pool.at(0).batch == 0);
+  }
+
   TEST_CASE("bad input is refused with its reason and changes nothing") {
     Example x;
     const Nanos two[] = {1, 1};

@@ -252,6 +252,13 @@ TEST_SUITE("prediction errors") {
     }
     CHECK(skew[0] != doctest::Approx(skew[2]).epsilon(1e-3));  // equal models of two classes differ
 
+    // Right on average: the mean of 4000 is within four deviations of 1.
+    e.gpu = 0.8;
+    double sum = 0;
+    for (const LatencyModel& m : believedLatencies(std::vector<LatencyModel>(4000, constants), e))
+      sum += static_cast<double>(m.prefill(1000, 0)) / static_cast<double>(constants.prefill(1000, 0));
+    CHECK(std::abs(sum / 4000 - 1) < 0.06);
+
     LatencyModel largest;
     REQUIRE(LatencyModel::constants({100'000, 100, 100'000, 100, 100}, &largest) == Status::kOk);
     CHECK(largest.skewed(50, 10) == largest);

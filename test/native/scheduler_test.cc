@@ -307,6 +307,29 @@ TEST_SUITE("life of a call") {
 }
 
 TEST_SUITE("never and not now") {
+  TEST_CASE("what nothing can serve is refused when it is revealed, before its parents are done") {
+    Rig r;
+    const Ref parent = r.reveal(0);
+    CHECK(r.leases(0, parent, 0));
+    const Ref child = r.reveal(1, 200, 10, {parent});
+    CHECK(r.rejects(1, child, RejectReason::kNeverFits));
+  }
+
+  TEST_CASE("an instance may hold a single token") {
+    Rig r({}, {});
+    CHECK(r.s.instance(0, {0, InstanceChange::kAdd, spec(0)}) == Status::kBadValue);
+    CHECK(r.s.instance(0, {0, InstanceChange::kAdd, spec(1)}) == Status::kOk);
+  }
+
+  TEST_CASE("a deadline can be taken away before the first call, and not after it") {
+    Rig r;
+    r.open(0, {1, 1}, kSecond);
+    CHECK(r.s.updateWorkflow(0, {{1, 1}, kNever, -1}) == Status::kOk);
+    r.open(0, {2, 1}, kSecond);
+    r.reveal(0, 10, 10, {}, {2, 1});
+    CHECK(r.s.updateWorkflow(0, {{2, 1}, kNever, -1}) == Status::kBadState);
+  }
+
   TEST_CASE("NEVER_FITS and NO_INSTANCE are decided at reveal, credit is not") {
     Rig r({}, {spec(100, 1), spec(60, 4, 1)});
     CHECK(r.rejects(0, r.reveal(0, 95, 10), RejectReason::kNeverFits));
@@ -574,6 +597,16 @@ TEST_SUITE("failures") {
 }
 
 TEST_SUITE("instances that come and go") {
+  TEST_CASE("ties of a seed are those of splitmix64") {
+    // Its finaliser over the finalised seed, exclusive or the slot.
+    const LatencyModel latency = model({0, 1, 1, 0, 0});
+    Cluster cluster({latency}, 1);
+    for (std::uint32_t m = 0; m < 3; ++m) REQUIRE(cluster.add(m, spec()) == Status::kOk);
+    CHECK(cluster.at(0).tie == 0x5e41ab087439611eu);
+    CHECK(cluster.at(1).tie == 0xe9fd6049d65af21eu);
+    CHECK(cluster.at(2).tie == 0xbcd9dbb49673066bu);
+  }
+
   TEST_CASE("down: leases are lost, return with the next epoch and go elsewhere; waiting calls move too") {
     Rig r({}, {spec(100, 1), spec(100, 1)});
     const Ref a = r.reveal(0);
