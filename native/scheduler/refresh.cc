@@ -33,7 +33,7 @@ Nanos Scheduler::beyond(const Call& c, const Workflow& w) const {
   if (!needsDelta_) return 0;
   const bool own = c.remaining >= 0;
   const Nanos declared = own ? c.remaining : std::max<Nanos>(0, w.declaredHorizon - w.horizon);
-  if (own ? c.exactRemaining : w.exactHorizon) return declared;
+  if (!learnsHorizons() || (own ? c.exactRemaining : w.exactHorizon)) return declared;
   return std::max(declared, horizonLearner_.lower(w, c, horizonRules_) - w.horizon);
 }
 
