@@ -389,8 +389,7 @@ TEST_SUITE("horizon learner") {
       learner.finished(brief.graph, brief.workflow());
     }
     Sketch brief(learner, -1, 3, 100);
-    brief.reveal({}, 1);
-    CHECK(learner.lower(brief.workflow(), {true, false, 0.02}) == 1);
+    CHECK(learner.lower(brief.workflow(), brief.reveal({}, 1), {true, false, 0.02}) == 1);
   }
 
   TEST_CASE("bounds: kinds, depths and finer cells beyond the tables say less, and nothing breaks") {
