@@ -1,7 +1,7 @@
 // One cell: a workload at a load on a cluster, with one seed. Every policy of a cell meets the same workflows at the same
 // times; the bound is of exactly these.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs'
-import { lowerBound } from '../../dist/bounds/bound.js'
+import { lowerBound, searchReference } from '../../dist/bounds/bound.js'
 import { SATURATION_POLICY, SATURATION_WORKFLOWS, saturationRate } from '../../dist/compare/saturation.js'
 import { allAtOnce } from '../../dist/compare/workload.js'
 import { generateWorkload, simulate } from '../../dist/index.js'
@@ -61,11 +61,22 @@ export class Cells {
   /** What no scheduler is below, for the same three. */
   bound(cell) {
     return this.#once(['bound', ...nameOf(cell)], async () => {
-      const reader = new OptionReader(await this.#options(cell, { policy: 'hexagent' }), SIMULATE_KEYS)
-      const prepared = await prepare(native, reader, readOptions(reader, native.parameters))
-      const { bounds } = await lowerBound(prepared, 0)
+      const { bounds } = await lowerBound(await this.#prepared(cell), 0)
       return bounds.map(({ ratio }) => ratio)
     })
+  }
+
+  /** What a search that knows the future reaches for the same three, with so many simulations for each. */
+  reference(cell, evaluations) {
+    return this.#once(['reference', ...nameOf(cell), evaluations], async () => {
+      const { references } = await searchReference(await this.#prepared(cell), evaluations, 0)
+      return references.map(({ ratio }) => ratio)
+    })
+  }
+
+  async #prepared(cell) {
+    const reader = new OptionReader(await this.#options(cell, { policy: 'hexagent' }), SIMULATE_KEYS)
+    return prepare(native, reader, readOptions(reader, native.parameters))
   }
 
   async #options(cell, options) {

@@ -24,6 +24,7 @@ workflows and arrivals (workloads are strata; loads and clusters that share a dr
     )}`,
     ...(long.length > 0 ? [longer(protocol, long)] : []),
     ...protocol.clusters.map(({ name, kind }) => distance(name, kind, protocol, of(name), policies)),
+    clairvoyant(protocol, measured),
     `## Where a rule loses\n\n${losses(protocol, measured, rules)}`,
     `## What was tried while choosing\n\n${attempts(tried)}\n\n${screening(screened)}`,
   ].join('\n\n')
@@ -153,6 +154,34 @@ function distance(name, kind, { workloads, loads }, cells, policies) {
 Geometric means, ${TAUS.join(' / ')}. With \`hexagent\` prefill is busy ${use(({ prefill }) => prefill)} and decode ${use(({ decode }) => decode)} of the makespan, KV peaks at ${use(({ kv }) => kv)} of a cache.
 
 ${table(['', ...policies], rows)}`
+}
+
+/** What a search reaches, on the cells where it ran. */
+function clairvoyant({ clusters, workloads, clairvoyant: { loads, seeds, evaluations } }, measured) {
+  const searched = measured.filter((cell) => cell.clairvoyant !== undefined)
+  const known = ['hexagent, exact remaining', 'laxity, exact remaining']
+  const over = (cells, m) =>
+    fixed(geometric(cells.map(({ clairvoyant: reached, bound }) => reached[m] / bound[m])))
+  const rows = clusters.flatMap(({ name }) =>
+    [...workloads, undefined].map((workload) => {
+      const cells = searched.filter(
+        (cell) => cell.cluster === name && (workload === undefined || cell.workload === workload),
+      )
+      return [
+        name,
+        workload ?? 'all',
+        [0, 1, 2].map((m) => over(cells, m)).join(' / '),
+        ...known.map((policy) => [0, 1, 2].map((m) => fixed(ratio(cells, policy, m))).join(' / ')),
+      ]
+    }),
+  )
+  return `## Req/bound of a clairvoyant search
+
+A local search over priorities and places that knows every workflow beforehand (\`--reference search\`, [bounds.md](bounds.md)), ${evaluations} simulations for each τ,
+load ${loads.join(', ')}, seed ${seeds.join(', ')}: achievable, not optimal. The best possible lies between 1 and its rows. Beside it, on the same cells, the policies
+that are told what remains.
+
+${table(['cluster', 'workload', 'search', ...known], rows)}`
 }
 
 function losses({ clusters, workloads, loads }, measured, rules) {

@@ -25,6 +25,8 @@ export async function report({ files, tried, screened, workloads, clusters, seed
       const rules = {}
       for (const rule of RULES) rules[rule.name] = await cells.run(cell, rule.options)
       const bound = await cells.bound(cell)
+      const { loads, seeds: searched, evaluations } = protocol.clairvoyant
+      const isSearched = loads.includes(load) && searched.includes(seed)
       measured.push({
         cluster: name,
         kind,
@@ -32,6 +34,7 @@ export async function report({ files, tried, screened, workloads, clusters, seed
         load,
         seed,
         bound,
+        clairvoyant: isSearched ? await cells.reference(cell, evaluations) : undefined,
         use: hexagent,
         evicted: [hexagent, ...baselines, ...Object.values(rules)].some(({ evictions }) => evictions > 0),
         req: {

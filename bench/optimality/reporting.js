@@ -9,6 +9,8 @@ export const REPORTING = {
   workflows: 200,
   /** The same cells with more workflows: a run of 200 is mostly filling, draining and learning. Without baselines and bound. */
   long: { workflows: 800, loads: [1], seeds: take(REPORTING_SEEDS, 2) },
+  /** Of these cells also what a search that knows the future reaches, with so many simulations for each τ. */
+  clairvoyant: { loads: [1], seeds: take(REPORTING_SEEDS, 1), evaluations: 100 },
   clusters: [
     cluster('report-prefill', 'prefill-bound, heterogeneous', {
       prefill: { 'a100-80': 2, h200: 1 },
