@@ -10,7 +10,7 @@ void Horizons::reveal(Graph& graph, const Cluster& cluster, std::uint32_t slot, 
   Workflow& w = graph.workflow(c.workflow);
   Nanos start = 0;
   graph.eachParent(c, [&](std::uint32_t p) { start = std::max(start, graph.call(p).isolatedEnd); });
-  start += gap;
+  start = std::min(kMaxTime, start + gap);
 
   Nanos bestEnd = kNever;
   Nanos bestExec = kNever;
@@ -39,7 +39,7 @@ void Horizons::reveal(Graph& graph, const Cluster& cluster, std::uint32_t slot, 
       chosen = kNoSlot;
       index = used;
     }
-    const Nanos end = ready + estimates[k].exec;
+    const Nanos end = std::min(kMaxTime, ready + estimates[k].exec);
     const std::uint32_t member =
         std::min<std::uint32_t>(index, static_cast<std::uint32_t>(classes[k].members.size()) - 1);
     const std::uint64_t tie = cluster.at(classes[k].members[member]).tie;
@@ -69,14 +69,14 @@ void Horizons::reveal(Graph& graph, const Cluster& cluster, std::uint32_t slot, 
 void Horizons::delay(Graph& graph, std::uint32_t slot, Nanos gap) {
   Call& c = graph.call(slot);
   if (c.isolatedEnd == 0) return;
-  c.isolatedEnd += gap;
+  c.isolatedEnd = std::min(kMaxTime, c.isolatedEnd + gap);
   refresh(graph, graph.workflow(c.workflow));
 }
 
 void Horizons::finish(Graph& graph, std::uint32_t slot, Nanos correction) {
   Call& c = graph.call(slot);
   Workflow& w = graph.workflow(c.workflow);
-  c.isolatedEnd += correction;
+  c.isolatedEnd = std::min(kMaxTime, c.isolatedEnd + correction);
   w.finishedEnd = std::max(w.finishedEnd, c.isolatedEnd);
   refresh(graph, w);
 }
