@@ -74,15 +74,16 @@ struct Scene {
     c.latencies = {model({0, 1, 1, 0, 0}), model({0, 2, 3, 0, 0})};
     return c;
   }
-  Ref reveal(Nanos t, std::uint32_t prompt = 10, std::uint32_t predicted = 10) {
+  Ref reveal(Nanos t, std::uint32_t prompt = 10, std::uint32_t predicted = 10, Ref w = {0, 1},
+             Nanos remaining = -1) {
     Reveal e{};
     e.call = {calls++, 1};
-    e.workflow = {0, 1};
+    e.workflow = w;
     e.sequences = 1;
     e.promptTokens = prompt;
     e.predictedTokens = e.predictedHigh = predicted;
     e.cached[0] = e.cached[1] = CachedPrefix{};
-    e.remaining = -1;
+    e.remaining = remaining;
     REQUIRE(ok(s.reveal(t, e, {})));
     return e.call;
   }
@@ -414,6 +415,67 @@ TEST_SUITE("live pairs") {
     // 30 ms of others and 10 of its own, against 20 on the slow one.
     const Ref b = scene.reveal(10 * kMs);
     CHECK(scene.place(10 * kMs, b).first == kSlowP);
+  }
+
+  TEST_CASE("progress with a token says that the KV is on d") {
+    Scene scene({}, {{Parameter::kLeaseTtlMs, 50}});
+    const Ref a = scene.reveal(0);
+    scene.decide(0);
+    REQUIRE(ok(scene.s.progress(12 * kMs, {scene.attempt(a), 0})));
+    CHECK(scene.s.graph().call(a.slot).state == CallState::kPrefilling);
+    REQUIRE(ok(scene.s.progress(13 * kMs, {scene.attempt(a), 1})));
+    CHECK(scene.s.graph().call(a.slot).state == CallState::kDecoding);
+    CHECK_FALSE(scene.s.pairs()->call(a.slot).onPrefill);
+    scene.decide(13 * kMs);
+    CHECK(scene.s.nextWake() == 63 * kMs);
+  }
+
+  TEST_CASE("the first of the largest workflows that are late go behind the others, within the share") {
+    constexpr double kShare = 0.1;
+    Scene scene({.order = "ratio"}, {{Parameter::kSacrifice, kShare}, {Parameter::kSacrificeSoft, 0.01}});
+    REQUIRE(ok(scene.s.instance(0, {kSlowP, InstanceChange::kDown, {}})));
+    std::vector<Nanos> sizes;
+    for (std::uint32_t w = 1; w <= 40; ++w) {
+      REQUIRE(ok(scene.s.openWorkflow(0, {{w, 1}, 0, -1, 0, kNever, -1})));
+      sizes.push_back((w * 17 % 41) * 10 * kMs);  // 10 .. 400 ms, each once
+      scene.reveal(0, 10, 10, {w, 1}, sizes.back());
+    }
+    const auto chosen = [&] {
+      std::vector<std::uint32_t> workflows;
+      for (std::uint32_t w = 1; w <= 40; ++w) {
+        if (scene.s.graph().workflow(w).sacrificed) workflows.push_back(w);
+      }
+      return workflows;
+    };
+    scene.decide(0);
+    CHECK(chosen().empty());
+    REQUIRE(scene.last.front().kind == DecisionKind::kLease);
+    // Late, all of them. Four of forty may go, of those at or above the 34th size.
+    Ref running = scene.last.front().call;
+    Nanos t = 2 * kSecond;
+    scene.first(t, running);
+    scene.decide(t);
+    std::vector<std::uint32_t> expected;
+    for (std::uint32_t w = 1; w <= 40 && expected.size() < 4; ++w) {
+      if (sizes[w - 1] >= 340 * kMs && scene.s.graph().call(running.slot).workflow != w)
+        expected.push_back(w);
+    }
+    CHECK(chosen() == expected);
+    scene.arrived(t, running);
+    scene.finish(t, running);
+    // Nobody of the others waits for them.
+    for (int i = 1; i < 40; ++i) {
+      REQUIRE_FALSE(scene.last.empty());
+      REQUIRE(scene.last.front().kind == DecisionKind::kLease);
+      running = scene.last.front().call;
+      CHECK(scene.s.graph().workflow(scene.s.graph().call(running.slot).workflow).sacrificed == (i >= 36));
+      t += 10 * kMs;
+      scene.first(t, running);
+      scene.arrived(t, running);
+      scene.finish(t, running);
+      scene.decide(t);
+    }
+    CHECK(scene.last.empty());
   }
 
   TEST_CASE("another policy: what waits is planned anew, leases stay") {
