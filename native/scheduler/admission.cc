@@ -32,7 +32,8 @@ LiveRules::LiveRules(const PolicyParameters& p) {
   kvPark = ms(Parameter::kKvParkMs);
   retryBackoff = ms(Parameter::kRetryBackoffMs);
   any = queueLimit > 0 || tenantQueueLimit > 0 || queueTimeout > 0 || hopeless != Hopeless::kRun ||
-        leaseTtl > 0 || breaker.faults > 0 || faultPenalty > 0 || predictLengths || kvPark > 0;
+        leaseTtl > 0 || breaker.faults > 0 || faultPenalty > 0 || retryBudget > 0 || predictLengths ||
+        kvPark > 0;
 }
 
 /// After a change of the rules: lists are derived again from the calls, breakers forget what they no longer

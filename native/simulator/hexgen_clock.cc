@@ -117,7 +117,10 @@ void HexgenClock::dispatch(Nanos g) {
     }
     parents_.clear();
     for (std::uint32_t e = c.parentOffset[p.row]; e < c.parentOffset[p.row + 1]; ++e) {
-      parents_.push_back(truth_.refOf(index, truth_.firstRow(index) + c.parents[e]));
+      // A parent whose last step goes on beyond g holds nothing back: its children were released with that
+      // step.
+      const Ref parent = truth_.refOf(index, truth_.firstRow(index) + c.parents[e]);
+      if (scheduler_.graph().call(parent.slot).state == CallState::kDone) parents_.push_back(parent);
     }
     Reveal r{};
     r.workflow = truth_.workflow(index).ref;

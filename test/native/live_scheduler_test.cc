@@ -2,6 +2,7 @@
 // and leases, breakers, penalties, samples, learned models, shares of tenants, leases that are taken back.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <utility>
 #include <vector>
@@ -37,8 +38,9 @@ struct Scene {
   std::uint32_t calls = 0;
 
   explicit Scene(std::initializer_list<std::pair<Parameter, double>> parameters, const char* order = "fcfs",
-                 std::uint32_t instances = 1, std::uint32_t lookahead = 0, bool revocable = false)
-      : s(configOf(order, lookahead)) {
+                 std::uint32_t instances = 1, std::uint32_t lookahead = 0, bool revocable = false,
+                 Binding binding = Binding::kAtCredit)
+      : s(configOf(order, lookahead, binding)) {
     for (std::uint32_t m = 0; m < instances; ++m) {
       InstanceEvent e{};
       e.instance = m;
@@ -51,11 +53,11 @@ struct Scene {
     for (const auto& [parameter, value] : parameters) set(0, parameter, value);
     open(0, {0, 1});
   }
-  static SchedulerConfig configOf(const char* order, std::uint32_t lookahead) {
+  static SchedulerConfig configOf(const char* order, std::uint32_t lookahead, Binding binding) {
     SchedulerConfig c;
     REQUIRE(makeOrder(order, &c.order));
     REQUIRE(makePlacement("least-work-left", &c.placement));
-    c.binding = Binding::kAtCredit;
+    c.binding = binding;
     c.lookahead = lookahead;
     c.latencies = {model({0, 1, 1, 0, 0})};
     c.templates = {{}};  // declared without stages
@@ -238,6 +240,128 @@ TEST_SUITE("live scheduler") {
     CHECK(scene.s.live().breakers[0].state == BreakerState::kHalfOpen);
   }
 
+  TEST_CASE("open breakers are passed over where fewer than the share would be left") {
+    for (const double share : {0.5, 0.51}) {
+      Scene scene({{Parameter::kBreakerFaults, 1},
+                   {Parameter::kBreakerWindowMs, 100},
+                   {Parameter::kBreakerOpenMs, 50},
+                   {Parameter::kPanicShare, share}},
+                  "fcfs", 2);
+      const Ref a = scene.reveal(0);
+      CHECK(scene.decides(0, {lease(a)}));
+      REQUIRE(scene.s.graph().call(a.slot).instance == 0);
+      scene.fail(kMs, a);
+      CHECK(scene.s.live().breakers[0].state == BreakerState::kOpen);
+      CHECK(scene.at(0).masked == (share == 0.5));
+      const Ref b = scene.reveal(kMs);
+      const auto decisions = scene.s.decide(kMs);
+      // Without panic the second call has nowhere to go.
+      REQUIRE(decisions.size() == (share == 0.5 ? 1 : 2));
+      CHECK(decisions[0].call == a);
+      CHECK(decisions[0].instance == 1);
+      if (share == 0.5) continue;
+      CHECK(decisions[1].call == b);
+      CHECK(decisions[1].instance == 0);
+      CHECK(decisions[1].leaseReason == LeaseReason::kPanic);
+    }
+  }
+
+  TEST_CASE("retries have a reserve of ten, and what finished calls add to it") {
+    Scene scene({{Parameter::kRetryBudget, 0.5}});
+    Nanos t = 0;
+    std::uint32_t workflow = 1;
+    const auto begin = [&] {
+      scene.open(t, {workflow, 1});
+      const Ref c = scene.reveal(t, {workflow++, 1});
+      REQUIRE(scene.decides(t, {lease(c)}));
+      return c;
+    };
+    for (int i = 0; i < 5; ++i) {
+      const Ref c = begin();
+      for (int retry = 0; retry < 2; ++retry) {
+        scene.fail(++t, c);
+        REQUIRE(scene.decides(t, {lease(c)}));
+      }
+      REQUIRE(scene.s.cancel(++t, {scene.attempt(c)}) == Status::kOk);
+    }
+    const Ref last = begin();
+    scene.fail(++t, last);
+    CHECK(scene.s.graph().call(last.slot).state == CallState::kFailed);
+    CHECK(scene.s.live().retriesRefused == 1);
+    for (const bool enough : {false, true}) {
+      scene.finish(++t, begin());
+      const Ref c = begin();
+      scene.fail(++t, c);
+      CHECK((scene.s.graph().call(c.slot).state == CallState::kFailed) == !enough);
+      if (enough) CHECK(scene.decides(t, {lease(c)}));
+    }
+  }
+
+  TEST_CASE("a retry waits a random part of the back-off, which doubles") {
+    Scene scene({{Parameter::kRetryBackoffMs, 40}});
+    Nanos t = 0;
+    double sum = 0;
+    Nanos longest = 0;
+    for (std::uint32_t i = 1; i <= 200; ++i) {
+      scene.open(t, {i, 1});
+      const Ref c = scene.reveal(t, {i, 1});
+      REQUIRE(scene.decides(t, {lease(c)}));
+      for (const Nanos most : {40 * kMs, 80 * kMs}) {
+        scene.fail(++t, c);
+        const Nanos wake = scene.s.nextWake();
+        REQUIRE(wake > t);
+        REQUIRE(wake < t + most);
+        if (most == 40 * kMs)
+          sum += toMs(wake - t);
+        else
+          longest = std::max(longest, wake - t);
+        REQUIRE(scene.decides(wake - 1, {}));
+        REQUIRE(scene.decides(wake, {lease(c)}));
+        t = wake;
+      }
+      scene.finish(++t, c);
+    }
+    CHECK(sum / 200 > 17);
+    CHECK(sum / 200 < 23);
+    CHECK(longest > 70 * kMs);
+  }
+
+  TEST_CASE("a call that ended while it was backing off does not come back") {
+    Scene scene({{Parameter::kRetryBackoffMs, 40}});
+    const Ref a = scene.reveal(0);
+    CHECK(scene.decides(0, {lease(a)}));
+    scene.fail(1, a);
+    CHECK(scene.s.cancel(2, {scene.attempt(a)}) == Status::kOk);
+    CHECK(scene.decides(50 * kMs, {}));
+    CHECK(scene.s.nextWake() == kNever);
+  }
+
+  TEST_CASE("progress is a sign of life; with a token the prefill is over") {
+    Scene scene({{Parameter::kLeaseTtlMs, 5}});
+    const Ref a = scene.reveal(0);
+    CHECK(scene.decides(0, {lease(a)}));
+    CHECK(scene.s.progress(3 * kMs, {scene.attempt(a), 0}) == Status::kOk);
+    CHECK(scene.s.nextWake() == 8 * kMs);
+    CHECK(scene.s.graph().call(a.slot).state == CallState::kPrefilling);
+    CHECK(scene.s.progress(7 * kMs, {scene.attempt(a), 2}) == Status::kOk);
+    CHECK(scene.s.nextWake() == 12 * kMs);
+    CHECK(scene.s.graph().call(a.slot).state == CallState::kDecoding);
+    CHECK(scene.decides(12 * kMs, {revoke(a, RejectReason::kLost)}));
+  }
+
+  TEST_CASE("a retry is assigned to another instance than the one that failed it, where there is one") {
+    for (const std::uint32_t instances : {1u, 2u}) {
+      Scene scene({{Parameter::kLeaseTtlMs, 1e9}}, "fcfs", instances, 0, false, Binding::kAtReveal);
+      const Ref a = scene.reveal(0);
+      CHECK(scene.decides(0, {lease(a)}));
+      REQUIRE(scene.s.graph().call(a.slot).instance == 0);
+      scene.fail(kMs, a);
+      CHECK(scene.decides(kMs, {lease(a)}));
+      CHECK(scene.s.graph().call(a.slot).instance == instances - 1);
+      CHECK_FALSE(scene.at(0).masked);
+    }
+  }
+
   TEST_CASE("a fault counts as outstanding work for as long as a call would have taken") {
     Scene scene({{Parameter::kFaultPenaltyMs, 100}}, "fcfs", 2);
     const Ref a = scene.reveal(0);
@@ -400,6 +524,79 @@ TEST_SUITE("live scheduler") {
       CHECK(entries[i].promptTokens == 10u * (4 - i));
       CHECK(entries[i].outputTokens == 7u * (4 - i));
     }
+  }
+
+  TEST_CASE("a learned template takes the lengths that were seen, where lengths are predicted") {
+    Scene scene({{Parameter::kPredictLengths, 1}});
+    scene.open(0, {1, 1}, 0, kNever, 0, 0);
+    Nanos t = 0;
+    std::vector<Ref> parents;
+    for (std::uint16_t stage = 1; stage < 4; ++stage) {
+      const Ref c = scene.reveal(t, {1, 1}, 10, 100, stage, parents);
+      CHECK(scene.decides(t, {lease(c)}));
+      scene.finish(++t, c, 3u * stage);
+      parents = {c};
+    }
+    CHECK(scene.s.closeWorkflow(++t, {{1, 1}}) == Status::kOk);
+    const std::vector<TemplateEntry>& entries = scene.s.templates()[0].entries();
+    REQUIRE(entries.size() == 3);
+    for (std::uint16_t i = 0; i < 3; ++i) CHECK(entries[i].outputTokens == 3u * (i + 1));
+  }
+
+  TEST_CASE("workflows that are open follow a template that has been learned meanwhile") {
+    Scene scene({});
+    scene.open(0, {1, 1}, 0, kNever, 0, 0);
+    scene.open(0, {2, 1}, 0, kNever, 0, 0);
+    Nanos t = 0;
+    const Ref first = scene.reveal(t, {2, 1}, 10, 10, 1);
+    CHECK(scene.decides(t, {lease(first)}));
+    scene.finish(++t, first);
+    std::vector<Ref> parents;
+    for (const std::uint16_t stage : {1, 2, 3}) {
+      const Ref c = scene.reveal(t, {1, 1}, 10, 10, stage, parents);
+      CHECK(scene.decides(t, {lease(c)}));
+      scene.finish(++t, c);
+      parents = {c};
+    }
+    CHECK(scene.s.graph().workflow(2).cursor == 0);
+    CHECK(scene.s.closeWorkflow(++t, {{1, 1}}) == Status::kOk);
+    // Its one call was the first stage: two are left.
+    CHECK(scene.s.graph().workflow(2).cursor == 1);
+  }
+
+  TEST_CASE("a workflow of which a call was cancelled teaches nothing") {
+    Scene scene({});
+    scene.open(0, {1, 1}, 0, kNever, 0, 0);
+    const Ref a = scene.reveal(0, {1, 1});
+    const Ref b = scene.reveal(0, {1, 1});
+    CHECK(scene.decides(0, {lease(a)}));
+    scene.finish(1, a);
+    CHECK(scene.s.cancel(2, {scene.attempt(b)}) == Status::kOk);
+    CHECK(scene.s.closeWorkflow(3, {{1, 1}}) == Status::kOk);
+    CHECK(scene.s.templates()[0].size() == 0);
+  }
+
+  TEST_CASE("more stages at one position, and more positions, than are counted") {
+    TemplateLearner learner;
+    for (std::uint16_t stage = 0; stage < TemplateLearner::kStages + 4; ++stage) {
+      for (int times = stage >= TemplateLearner::kStages ? 9 : 1; times > 0; --times)
+        learner.add(std::vector<TemplateEntry>{{stage, 10, 1}});
+    }
+    REQUIRE(learner.entries().size() == 1);
+    CHECK(learner.entries()[0].stage == 0);
+    TemplateLearner deep;
+    deep.add(std::vector<TemplateEntry>(TemplateLearner::kPositions + 50, TemplateEntry{1, 10, 1}));
+    CHECK(deep.entries().size() == TemplateLearner::kPositions);
+  }
+
+  TEST_CASE("a template is taken anew after 1, 2, 4, ... 64 paths and then after every 64th") {
+    TemplateLearner learner;
+    std::vector<int> due;
+    for (int paths = 1; paths <= 200; ++paths) {
+      learner.add(std::vector<TemplateEntry>{{1, 10, 1}});
+      if (learner.due()) due.push_back(paths);
+    }
+    CHECK(due == std::vector<int>{1, 2, 4, 8, 16, 32, 64, 128, 192});
   }
 
   TEST_CASE("the last adapter is one that an instance can serve") {
