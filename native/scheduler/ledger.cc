@@ -69,14 +69,19 @@ void Scheduler::grant(std::uint32_t slot, LeaseReason reason) {
   m.firstLease = slot;
   if (rules_.any) liveGranted(slot);
   if (!c.streams) startTimer(m.ledger.prefillsEnd, {slot, c.generation, c.epoch});
+  decideLease(slot, kNoSlot, reason);
+}
 
+/// `decode` is kNoSlot on unified clusters.
+void Scheduler::decideLease(std::uint32_t slot, std::uint32_t decode, LeaseReason reason) {
+  const Call& c = graph_.call(slot);
   Decision d{};
   d.kind = DecisionKind::kLease;
   d.leaseReason = rules_.any ? liveReason(slot, reason) : reason;
   d.epoch = c.epoch;
   d.call = graph_.ref(slot);
   d.instance = c.instance;
-  d.decodeInstance = kNoSlot;
+  d.decodeInstance = decode;
   if (rules_.enginePriority) d.enginePriority = enginePriority(c);
   d.leaseNumber = leaseNumber_++;
   decisions_.push_back(d);

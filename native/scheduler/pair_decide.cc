@@ -121,17 +121,7 @@ void Scheduler::grantPair(std::uint32_t slot, std::uint32_t decode, Nanos ready,
     live_.calls[slot].avoid = kNoSlot;
   }
   if (!c.streams) startTimer(p.ledger.prefillsEnd, {slot, c.generation, c.epoch});
-
-  Decision d{};
-  d.kind = DecisionKind::kLease;
-  d.leaseReason = rules_.any ? liveReason(slot, reason) : reason;
-  d.epoch = c.epoch;
-  d.call = graph_.ref(slot);
-  d.instance = c.instance;
-  d.decodeInstance = decode;
-  if (rules_.enginePriority) d.enginePriority = enginePriority(c);
-  d.leaseNumber = leaseNumber_++;
-  decisions_.push_back(d);
+  decideLease(slot, decode, reason);
   const PairOptions& options = pairs_->options;
   if (options.admission == DecodeAdmission::kScheduler && options.reserve == Reserve::kEarly &&
       options.staging == Staging::kNone) {

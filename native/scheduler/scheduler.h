@@ -364,6 +364,7 @@ class Scheduler {
   void assign(std::uint32_t slot, std::uint32_t instance);
   void unassign(std::uint32_t slot);
   void grant(std::uint32_t slot, LeaseReason reason);
+  void decideLease(std::uint32_t slot, std::uint32_t decode, LeaseReason reason);
   void release(std::uint32_t slot);
   void projectPrefills(Instance& m);
   bool hasCredit(std::uint32_t instance, std::int64_t kv, std::uint32_t sequences,
