@@ -12,7 +12,7 @@
 
 namespace laxity {
 
-LiveRules::LiveRules(const PolicyParameters& p) {
+LiveRules::LiveRules(const PolicyParameters& p, bool learnsSpeeds) {
   const auto ms = [&](Parameter id) { return fromMs(p[id]); };
   queueLimit = static_cast<std::uint32_t>(p[Parameter::kQueueLimit]);
   tenantQueueLimit = static_cast<std::uint32_t>(p[Parameter::kTenantQueueLimit]);
@@ -33,14 +33,14 @@ LiveRules::LiveRules(const PolicyParameters& p) {
   retryBackoff = ms(Parameter::kRetryBackoffMs);
   any = queueLimit > 0 || tenantQueueLimit > 0 || queueTimeout > 0 || hopeless != Hopeless::kRun ||
         leaseTtl > 0 || breaker.faults > 0 || faultPenalty > 0 || retryBudget > 0 || predictLengths ||
-        kvPark > 0;
+        kvPark > 0 || learnsSpeeds;
 }
 
 /// After a change of the rules: lists are derived again from the calls, breakers forget what they no longer
 /// need.
 void Scheduler::liveRulesChanged() {
   const bool was = rules_.any;
-  rules_ = LiveRules(config_.parameters);
+  rules_ = LiveRules(config_.parameters, live_.speeds.learnsAny());
   if (rules_.breaker.faults == 0) {
     for (std::uint32_t m = 0; m < live_.breakers.size(); ++m) live_.breakers[m] = Breaker{};
   }
@@ -59,6 +59,7 @@ void Scheduler::liveRulesChanged() {
       live_.calls[slot].admitted = true;
       if (leased(graph_.call(slot).state)) {
         live_.calls[slot].leasedAt = now_;
+        live_.calls[slot].begunUnseen = true;
         live_.leases.append(slot, now_);
       } else {
         liveQueued(slot);
@@ -112,6 +113,7 @@ void Scheduler::liveGranted(std::uint32_t slot) {
   liveUnqueued(slot);
   LiveCall& l = live_.calls[slot];
   l.leasedAt = l.prefillStart = now_;
+  l.begunUnseen = false;
   l.firstTokenAt = 0;
   l.firstTokenDue = cluster_.at(graph_.call(slot).instance).ledger.prefillsEnd;
   live_.leases.append(slot, now_);

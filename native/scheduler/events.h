@@ -16,6 +16,9 @@
 
 namespace laxity {
 
+/// Most tokens of a prompt, of an output, and of all outputs of a call with several sequences.
+inline constexpr std::uint32_t kMaxCallTokens = 100'000'000;
+
 /// The order of kinds is the order of events at equal t (CONTRACT 3).
 enum class EventKind : std::uint16_t {
   kInstance = 1,

@@ -1,7 +1,7 @@
 // What the scheduler keeps beyond queues and ledger where it stands in front of real engines: queue limits
 // and ages, lease ages, breakers, corrections of the ledger, learned lengths and speeds. All of it moves on
-// events with t, so it runs in virtual time and replays. With every parameter at its default nothing here is
-// touched.
+// events with t, so it runs in virtual time and replays. With every parameter at its default and no speed to
+// learn, nothing here is touched but what tenants attained.
 #pragma once
 
 #include <vector>
@@ -17,10 +17,10 @@ namespace laxity {
 
 enum class Hopeless : std::uint8_t { kRun = 0, kDemote = 1, kReject = 2 };
 
-/// The parameters of this file, in the core's units.
+/// The rules of this file, in the core's units.
 struct LiveRules {
-  explicit LiveRules(const PolicyParameters& p);
-  bool any = false;  ///< of those that need state per call
+  LiveRules(const PolicyParameters& p, bool learnsSpeeds);
+  bool any = false;  ///< of those that need state per call, as learning speeds does
   std::uint32_t queueLimit = 0;
   std::uint32_t tenantQueueLimit = 0;
   Nanos queueTimeout = 0;
@@ -51,6 +51,7 @@ struct LiveCall {
   std::uint32_t avoid = kNoSlot;             ///< the instance of the attempt that failed
   bool admitted = false;                     ///< passed the queue limits once
   bool queued = false;                       ///< ready, no lease
+  bool begunUnseen = false;                  ///< leased while no rule was on: its times teach nothing
   std::uint8_t revokes = 0;                  ///< leases that were taken back for others
 };
 

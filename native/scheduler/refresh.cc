@@ -154,7 +154,7 @@ Nanos Scheduler::modelTime(const Call& c, std::uint32_t tokens) const {
   const Instance& decodes = cluster_.at(pairs_ == nullptr ? c.instance : pairs_->call(slot).decode);
   if (tokens == 0) return c.cost.prefill;
   const Nanos decode = decodeTime(cluster_.latency(decodes), config_.firstToken, c.promptTokens, tokens);
-  return c.cost.prefill + std::min(kMaxTime >> 17, decode);
+  return c.cost.prefill + std::min(kMaxEstimate, decode);
 }
 
 const StageTemplate* Scheduler::templateOf(const Workflow& w) const {

@@ -216,7 +216,7 @@ class Scheduler {
   EventRecord* tap(Nanos t, EventKind kind) { return log_ == nullptr ? nullptr : &log_->add(t, kind); }
   void logReveal(Nanos t, const Reveal& e, std::span<const Ref> parents);
 
-  // what real engines need: admission.cc, breakers.cc
+  // what real engines need: admission.cc, breakers.cc, learning.cc, telemetry.cc
   void liveRulesChanged();
   void liveRevealed(std::uint32_t slot);
   void liveQueued(std::uint32_t slot);
@@ -246,6 +246,7 @@ class Scheduler {
   void outcomeFault(std::uint32_t slot, std::uint32_t m);
   void legOk(std::uint32_t slot, std::uint32_t m);
   void attained(const Call& c, std::uint32_t outputTokens);
+  void learnFrom(std::uint32_t slot, std::uint32_t outputTokens);
   void learnSpeed(std::uint32_t latency, Nanos prefill, std::uint32_t promptTokens, Nanos decode,
                   std::uint32_t steps);
   void watchKv(std::uint32_t slot);
@@ -274,7 +275,7 @@ class Scheduler {
   bool overShare(const Call& c) const {
     return shareSlack_ > 0 && shares_.of(graph_.workflow(c.workflow).tenant) > shareLimit_;
   }
-  void outcomeOk(std::uint32_t slot, std::uint32_t outputTokens);
+  void outcomeOk(std::uint32_t slot);
   bool takeRetry();
   void backOff(std::uint32_t slot);
   void correct(std::uint32_t instance, Nanos work, Nanos until);

@@ -31,6 +31,10 @@ void Speeds::fix(std::uint32_t latency) {
   if (latency < models_.size()) models_[latency].on = false;
 }
 
+bool Speeds::learnsAny() const {
+  return std::any_of(models_.begin(), models_.end(), [](const Model& m) { return m.on; });
+}
+
 bool Speeds::observe(std::uint32_t latency, Nanos prefill, std::uint32_t promptTokens, Nanos decode,
                      std::uint32_t steps) {
   Model& m = models_[latency];

@@ -21,6 +21,7 @@ class Speeds {
   void learn(std::uint32_t latency, const LatencyConstants& start);
   void fix(std::uint32_t latency);  ///< its constants were given: nothing to learn
   bool learns(std::uint32_t latency) const { return latency < models_.size() && models_[latency].on; }
+  bool learnsAny() const;
   const LatencyConstants& inUse(std::uint32_t latency) const { return models_[latency].used; }
 
   /// Durations in ns; 0 = not seen. True where another model is to be used: `inUse`.

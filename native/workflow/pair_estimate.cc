@@ -5,9 +5,6 @@
 namespace laxity {
 namespace {
 
-/// Ten hours: sums over 2^16 calls of an instance stay representable.
-constexpr Nanos kMaxEstimate = kMaxTime >> 17;
-
 std::int64_t kvRoom(const InstanceSpec& spec, double overcommit) {
   return std::min(spec.kvTokens, static_cast<std::int64_t>(static_cast<double>(spec.kvTokens) * overcommit));
 }

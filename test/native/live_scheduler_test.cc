@@ -394,23 +394,76 @@ TEST_SUITE("live scheduler") {
   }
 
   TEST_CASE("a latency model is learned from what is observed only where it says so") {
-    for (const std::uint32_t learned : {0u, 1u}) {
-      Scene scene({{Parameter::kLeaseTtlMs, 1e9}});
-      CHECK(scene.s.setLatency(0, {0, learned, 0, 1, 1, 0, 0}) == Status::kOk);
-      CHECK(scene.s.live().speeds.learns(0) == (learned == 1));
-      Nanos t = 0;
-      for (int i = 0; i < 64; ++i) {
+    for (const bool rules : {false, true}) {
+      for (const std::uint32_t learned : {0u, 1u}) {
+        Scene scene({});
+        if (rules) scene.set(0, Parameter::kLeaseTtlMs, 1e9);  // learning needs no other rule
+        CHECK(scene.s.setLatency(0, {0, learned, 0, 1, 1, 0, 0}) == Status::kOk);
+        CHECK(scene.s.live().speeds.learns(0) == (learned == 1));
+        Nanos t = 0;
+        for (int i = 0; i < 64; ++i) {
+          const Ref c = scene.reveal(t);
+          CHECK(scene.decides(t, {lease(c)}));
+          scene.first(t + 40 * kMs, c);
+          scene.finish(t + 130 * kMs, c);
+          t += 200 * kMs;
+        }
         const Ref c = scene.reveal(t);
-        CHECK(scene.decides(t, {lease(c)}));
-        scene.first(t + 40 * kMs, c);
-        scene.finish(t + 130 * kMs, c);
-        t += 200 * kMs;
+        const Nanos exec = scene.s.estimatesOf(c.slot)[0].exec;
+        // 4 ms a prompt token and 10 ms an iteration, where it is learned.
+        CHECK(exec > (learned == 1 ? 120 : 18) * kMs);
+        CHECK(exec < (learned == 1 ? 150 : 21) * kMs);
       }
-      const Ref c = scene.reveal(t);
-      const Nanos exec = scene.s.estimatesOf(c.slot)[0].exec;
-      // 4 ms a prompt token and 10 ms an iteration, where it is learned.
-      CHECK(exec > (learned == 1 ? 120 : 18) * kMs);
-      CHECK(exec < (learned == 1 ? 150 : 21) * kMs);
+    }
+  }
+
+  TEST_CASE("a lease that began before it was watched teaches no speed") {
+    Scene scene({});
+    const Ref begun = scene.reveal(0);
+    const Ref waits = scene.reveal(0);
+    CHECK(scene.decides(0, {lease(begun)}));
+    // From here on 1 ms a prompt token and an iteration, which is what `waits` takes.
+    CHECK(scene.s.setLatency(999 * kMs, {0, 1, 0, 1, 1, 0, 0}) == Status::kOk);
+    scene.first(1'100 * kMs, begun);
+    scene.finish(1'500 * kMs, begun);
+    CHECK(scene.decides(1'500 * kMs, {lease(waits)}));
+    scene.first(1'510 * kMs, waits);
+    scene.finish(1'519 * kMs, waits);
+    CHECK(scene.s.live().speeds.inUse(0).prefillPerTokenMs == 1);
+    CHECK(scene.s.live().speeds.inUse(0).decodeBaseMs == 1);
+    // What follows is seen from its lease on.
+    const Ref next = scene.reveal(2'000 * kMs);
+    CHECK(scene.decides(2'000 * kMs, {lease(next)}));
+    scene.first(2'040 * kMs, next);
+    scene.finish(2'130 * kMs, next);
+    CHECK(scene.s.live().speeds.inUse(0).prefillPerTokenMs == doctest::Approx(2.5));
+    CHECK(scene.s.live().speeds.inUse(0).decodeBaseMs == doctest::Approx(5.5));
+  }
+
+  TEST_CASE("constants that are given end the learning, and with it what was kept for it") {
+    Scene scene({});
+    CHECK(scene.s.setLatency(0, {0, 1, 0, 1, 1, 0, 0}) == Status::kOk);
+    const Ref a = scene.reveal(0);
+    CHECK(scene.decides(0, {lease(a)}));
+    CHECK(scene.s.live().leases.contains(a.slot));
+    CHECK(scene.s.setLatency(kMs, {0, 0, 0, 1, 1, 0, 0}) == Status::kOk);
+    CHECK(scene.s.live().leases.empty());
+    scene.finish(100 * kMs, a, 10);
+    CHECK(scene.decides(100 * kMs, {}));
+    CHECK(scene.s.live().speeds.inUse(0).decodeBaseMs == 1);
+  }
+
+  TEST_CASE("what tenants got is summed whatever the rules") {
+    for (const bool rules : {false, true}) {
+      Scene scene({});
+      if (rules) scene.set(0, Parameter::kLeaseTtlMs, 1e9);
+      scene.open(0, {1, 1}, 3);
+      const Ref a = scene.reveal(0, {1, 1}, 10, 10);
+      CHECK(scene.decides(0, {lease(a)}));
+      scene.finish(50 * kMs, a, 7);
+      REQUIRE(scene.s.live().attained.size() == 4);
+      CHECK(scene.s.live().attained[3] == 1 * 10 + 2 * 7);
+      CHECK(scene.s.live().attained[0] == 0);
     }
   }
 
