@@ -30,49 +30,95 @@ inline std::int64_t kvNeedOf(const Call& c) {
   return std::int64_t{c.promptTokens} + std::int64_t{c.predictedTokens} * c.sequences;
 }
 
-inline double utilisationOf(const Instance& i, const PlacementView& view) {
+inline double utilisationOf(const Instance& i, Nanos now, const PolicyParameters& parameters) {
   if (i.utilisation == 0) return 0;
-  const double age = toMs(view.now - i.utilisationAt) / view.parameters[Parameter::kUtilisationMs];
+  const double age = toMs(now - i.utilisationAt) / parameters[Parameter::kUtilisationMs];
   return i.utilisation * detExp(-age);
 }
+inline double utilisationOf(const Instance& i, const PlacementView& view) {
+  return utilisationOf(i, view.now, view.parameters);
+}
 
-inline double projectedFinish(const PlacementView& view, const Instance& i, const Estimate& e,
-                              const FinishTerms& terms) {
+/// What of the call itself counts on one instance.
+struct FinishNeeds {
+  std::int64_t kv = 0;  ///< prompt and predicted output of every sequence, tokens
+  std::uint32_t sequences = 1;
+  double timedTokens = 0;
+  Nanos prefill = 0;
+};
+
+inline FinishNeeds finishNeeds(const Call& c, const Estimate& e) {
+  return {kvNeedOf(c), c.sequences, static_cast<double>(c.timedTokens), e.prefill};
+}
+
+inline double decodeShareOf(const Instance& i) {
+  return i.spec.mode == EngineMode::kDecodeShare ? i.spec.decodeShare * 1e-3 : 0;
+}
+
+inline double finishStretch(const Instance& i, double utilisation) {
+  const double share = decodeShareOf(i);
+  return 1 / (1 - std::min(share > 0 ? 1 - share : 0.85, utilisation));
+}
+
+/// Of the leased prefills, which are projected beside decode already.
+inline double secondsInProgress(const Instance& i, Nanos now) {
+  return toSeconds(std::max<Nanos>(0, i.ledger.prefillsEnd - now));
+}
+
+/// `u`: what utilisationOf says. Not less with more of any of the needs, or of what is ahead, while ex <= 0,
+/// on instances whose iterations rise with their load: rounding keeps the order of every term.
+inline double projectedFinish(const Instance& i, const LatencyModel& latency, Nanos now,
+                              const PolicyParameters& parameters, const FinishNeeds& needs,
+                              const FinishTerms& terms, double u) {
   const Ledger& ledger = i.ledger;
-  const std::int64_t need = kvNeedOf(view.call);
-  const double share = i.spec.mode == EngineMode::kDecodeShare ? i.spec.decodeShare * 1e-3 : 0;
-  const double cap = share > 0 ? 1 - share : 0.85;
-  const double u = utilisationOf(i, view);
-
-  // The leased prefills are projected beside decode already.
-  const double wait = toSeconds(std::max<Nanos>(0, ledger.prefillsEnd - view.now)) +
-                      toSeconds(terms.prefillAhead) / (1 - share);
+  const std::int64_t need = needs.kv;
+  const double share = decodeShareOf(i);
+  const double wait = secondsInProgress(i, now) + toSeconds(terms.prefillAhead) / (1 - share);
   const std::int64_t excess = ledger.reservedKv + terms.kvAhead + need - i.spec.kvTokens;
   double kv = 0;
   if (excess > 0 && terms.assigned > 0) {
-    kv = view.parameters[Parameter::kKvWeight] * static_cast<double>(excess) /
+    kv = parameters[Parameter::kKvWeight] * static_cast<double>(excess) /
          static_cast<double>(i.spec.kvTokens) * (toSeconds(terms.work) / terms.assigned) /
          (1 - std::min(0.9, u));
   }
-  const double prefill = toSeconds(e.prefill);
+  const double prefill = toSeconds(needs.prefill);
   const std::int64_t context = ledger.context + need;
-  const std::uint32_t batch = ledger.leased + view.call.sequences;
-  const double perToken = toSeconds(roundFine(view.cluster.latency(i).piece(batch, context).at(context)));
-  const double stretch = 1 / (1 - std::min(cap, u));
-  return wait + kv + prefill + view.call.timedTokens * perToken * stretch +
-         view.parameters[Parameter::kGamma] * prefill * terms.others;
+  const std::uint32_t batch = ledger.leased + needs.sequences;
+  const double perToken = toSeconds(roundFine(latency.piece(batch, context).at(context)));
+  return wait + kv + prefill + needs.timedTokens * perToken * finishStretch(i, u) +
+         parameters[Parameter::kGamma] * prefill * terms.others;
+}
+inline double projectedFinish(const PlacementView& view, const Instance& i, const Estimate& e,
+                              const FinishTerms& terms, double u) {
+  return projectedFinish(i, view.cluster.latency(i), view.now, view.parameters, finishNeeds(view.call, e),
+                         terms, u);
+}
+inline double projectedFinish(const PlacementView& view, const Instance& i, const Estimate& e,
+                              const FinishTerms& terms) {
+  return projectedFinish(view, i, e, terms, utilisationOf(i, view));
 }
 
-/// Not above the projected finish on any instance of i's class, whatever it holds: without its load, and with
-/// the whole prompt cached where it says that some of it is, no term is larger, and rounding keeps that
-/// order.
-inline double leastFinish(const PlacementView& view, const Instance& i) {
+/// A call on instances of one class: its projected finish is not below `at` where prefills in progress take
+/// `wait` and decode is stretched by `stretch`, or more. Without the instances' load, and with the whole
+/// prompt cached where the call says that some of it is, no term is larger, and rounding keeps that order.
+struct FinishFloor {
+  double prefill = 0;
+  double decode = 0;
+  double at(double wait, double stretch) const { return wait + prefill + decode * stretch; }
+};
+
+/// No iteration is shorter, in seconds.
+inline double leastIteration(const LatencyModel& latency) {
+  return latency.risesWithLoad() ? toSeconds(roundFine(latency.piece(1, 1).at(1))) : 0;
+}
+
+inline FinishFloor finishFloor(const PlacementView& view, const Instance& i) {
   const double prefill = view.call.hasCached ? 0 : toSeconds(view.estimates[i.hardwareClass].prefill);
   const LatencyModel& latency = view.cluster.latency(i);
-  if (!latency.risesWithLoad()) return prefill;
+  if (!latency.risesWithLoad()) return {prefill, 0};
   const std::int64_t need = kvNeedOf(view.call);
   const double perToken = toSeconds(roundFine(latency.piece(view.call.sequences, need).at(need)));
-  return prefill + view.call.timedTokens * perToken;
+  return {prefill, view.call.timedTokens * perToken};
 }
 
 }  // namespace laxity

@@ -36,47 +36,71 @@ void Scheduler::migrate() {
   sharersDue_ = false;
 }
 
-bool Scheduler::bestMove(Move* best) {
+void Scheduler::findTakers() {
   takers_.clear();
-  for (const std::uint32_t m : cluster_.byTie()) {
-    if (!queues_[m].empty() || waitingOf_[cluster_.at(m).spec.model] == 0) continue;
-    // Whoever has no room for the smallest call has none for any.
-    if (gateOpen(m) && hasCredit(m, 1, 1, 1)) takers_.push_back(m);
-  }
-  if (takers_.empty()) return false;
   takerClasses_.clear();
-  for (const std::uint32_t m : takers_) {
-    const std::uint32_t k = cluster_.at(m).hardwareClass;
-    if (std::none_of(takerClasses_.begin(), takerClasses_.end(),
-                     [&](std::uint32_t other) { return cluster_.at(other).hardwareClass == k; }))
-      takerClasses_.push_back(m);
+  for (const std::uint32_t m : cluster_.byTie()) {
+    const Instance& i = cluster_.at(m);
+    if (!queues_[m].empty() || waitingOf_[i.spec.model] == 0) continue;
+    // Whoever has no room for the smallest call has none for any.
+    if (!gateOpen(m) || !hasCredit(m, 1, 1, 1)) continue;
+    const double u = utilisationOf(i, now_, config_.parameters);
+    Taker taker{m, 0, secondsInProgress(i, now_), u, finishStretch(i, u)};
+    while (taker.classIndex < takerClasses_.size() &&
+           cluster_.at(takerClasses_[taker.classIndex].instance).hardwareClass != i.hardwareClass)
+      ++taker.classIndex;
+    if (taker.classIndex == takerClasses_.size())
+      takerClasses_.push_back({m, taker.wait, taker.stretch, {}});
+    TakerClass& k = takerClasses_[taker.classIndex];
+    k.wait = std::min(k.wait, taker.wait);
+    k.stretch = std::min(k.stretch, taker.stretch);
+    takers_.push_back(taker);
   }
+}
+
+bool Scheduler::bestMove(Move* best) {
+  findTakers();
+  if (takers_.empty()) return false;
+  double leastPerToken = HUGE_VAL;
+  for (const TakerClass& k : takerClasses_)
+    leastPerToken = std::min(leastPerToken, k.stretch * leastIteration(cluster_.latency(cluster_.at(k.instance))));
 
   const double threshold = config_.parameters[Parameter::kMigrateMs] * 1e-3;
   const auto count = static_cast<std::size_t>(config_.parameters[Parameter::kMigrateCandidates]);
   bool found = false;
+  const auto tooLittle = [&](double most) { return !(most > threshold) || (found && most < best->gain); };
   for (const std::uint32_t source : cluster_.byTie()) {
     if (queues_[source].empty()) continue;
+    const double utilisation = utilisationOf(cluster_.at(source), now_, config_.parameters);
+    const double mostHere = mostGain(source, utilisation, leastPerToken);
+#if !LAXITY_LAWS
+    if (tooLittle(mostHere)) continue;
+#endif
     mostUrgent(source, count);
     for (const HeapEntry& urgent : urgent_) {
       const std::uint32_t slot = urgent.slot;
       const Call& c = graph_.call(slot);
       if (source < live_.breakers.size() && live_.breakers[source].probe == slot) continue;
       const PlacementView view = placementView(c, slot);
-      const double there = projectedOn(view, source);
+      const double there = projectedOn(view, source, utilisation);
       // Most calls cannot gain enough on the best of instances: nothing is asked of the takers about them.
       const double most = there - leastOnTakers(view);
-      const bool futile = !(most > threshold) || (found && most < best->gain);
 #if !LAXITY_LAWS
-      if (futile) continue;
+      if (tooLittle(most)) continue;
 #endif
-      for (const std::uint32_t m : takers_) {
-        if (!view.eligible(m) || !hasCredit(m, kvNeed(c), c.sequences, laxity::newTokens(c, m))) continue;
-        const Instance& taker = cluster_.at(m);
-        const Move move{there - projectedOn(view, m), c.rank, view.estimate(m).exec, taker.tie, slot, m};
+      for (const Taker& t : takers_) {
+        const std::uint32_t m = t.instance;
+        if (!view.eligible(m)) continue;
+        const double atMost = there - takerClasses_[t.classIndex].floor.at(t.wait, t.stretch);
+#if !LAXITY_LAWS
+        if (tooLittle(atMost)) continue;
+#endif
+        if (!hasCredit(m, kvNeed(c), c.sequences, laxity::newTokens(c, m))) continue;
+        const Move move{there - projectedOn(view, m, t.utilisation), c.rank, view.estimate(m).exec,
+                        cluster_.at(m).tie, slot, m};
         if (!(move.gain > threshold) || (found && !move.better(*best))) continue;
 #if LAXITY_LAWS
-        if (futile) std::abort();
+        if (tooLittle(mostHere) || tooLittle(most) || tooLittle(atMost)) std::abort();
 #endif
         *best = move;
         found = true;
@@ -86,17 +110,41 @@ bool Scheduler::bestMove(Move* best) {
   return found;
 }
 
-/// Not above the projected finish of a call on any of the takers.
-double Scheduler::leastOnTakers(const PlacementView& view) const {
+/// Not above the projected finish of a call on any of the takers. Leaves the floor of each class.
+double Scheduler::leastOnTakers(const PlacementView& view) {
   double least = HUGE_VAL;
-  for (const std::uint32_t m : takerClasses_) {
-    const Instance& taker = cluster_.at(m);
-    if (view.estimates[taker.hardwareClass].exec != kNever) least = std::min(least, leastFinish(view, taker));
+  for (TakerClass& k : takerClasses_) {
+    const Instance& taker = cluster_.at(k.instance);
+    if (view.estimates[taker.hardwareClass].exec == kNever) continue;
+    k.floor = finishFloor(view, taker);
+    least = std::min(least, k.floor.at(k.wait, k.stretch));
   }
   return least;
 }
 
-double Scheduler::projectedOn(const PlacementView& view, std::uint32_t instance) const {
+/// Not below the gain of any call that waits on `source`, where each of its tokens takes `leastPerToken`
+/// seconds or more on any taker. Known where lines say how long the calls are.
+double Scheduler::mostGain(std::uint32_t source, double utilisation, double leastPerToken) const {
+  const Instance& m = cluster_.at(source);
+  const Backlog& all = m.backlog;
+  const LatencyModel& latency = cluster_.latency(m);
+  // Positions matter only where KV is short; between an event and the refresh that follows it lines may be
+  // out of date.
+  if (!drawsLines_ || !needsDelta_ || !dirty_.empty() || !latency.risesWithLoad() ||
+      config_.kvNeed != KvNeed::kPromptAndOutput || m.ledger.reservedKv + all.kv > m.spec.kvTokens)
+    return HUGE_VAL;
+  const FinishTerms terms{all.prefill, 0, 0, 0, static_cast<double>(m.ledger.assigned)};
+  const auto finish = [&](double tokens) {
+    return projectedFinish(m, latency, now_, config_.parameters,
+                           {all.kv, all.waiting, tokens, lines_[source].mostPrefill()}, terms, utilisation);
+  };
+  // Linear in the tokens but for rounding: the larger end.
+  const double longest = lines_[source].mostOutput();
+  const double most = finish(longest);
+  return std::max(most - longest * leastPerToken, finish(0)) + 1e-9 * most;
+}
+
+double Scheduler::projectedOn(const PlacementView& view, std::uint32_t instance, double utilisation) const {
   const Call& c = view.call;
   const Instance& m = cluster_.at(instance);
   const bool own = c.instance == instance;
@@ -107,13 +155,13 @@ double Scheduler::projectedOn(const PlacementView& view, std::uint32_t instance)
   // Positions matter only where KV is short.
   if (m.ledger.reservedKv + others + kvNeedOf(c) <= m.spec.kvTokens)
     return projectedFinish(view, m, view.estimate(instance),
-                           {prefillAll, 0, work, assigned, static_cast<double>(assigned)});
+                           {prefillAll, 0, work, assigned, static_cast<double>(assigned)}, utilisation);
   QueueAhead queue = queueAhead(this, instance, view);
   if (own) --queue.behind;  // its own entry has its own key and rank: it counts as behind
   const bool contended = m.ledger.reservedKv + queue.kvAhead + kvNeedOf(c) > m.spec.kvTokens;
   const FinishTerms terms{contended ? queue.prefillAhead : prefillAll, queue.kvAhead, work, assigned,
                           static_cast<double>(contended ? m.ledger.leased + queue.behind : assigned)};
-  return projectedFinish(view, m, view.estimate(instance), terms);
+  return projectedFinish(view, m, view.estimate(instance), terms, utilisation);
 }
 
 /// Into urgent_, in no particular order. Keys of a type of their own, and whatever is laid over keys, are

@@ -24,8 +24,9 @@
 //
 // Time alone moves nothing: an instance that could take is considered again after an event of its own or a
 // change of any queue of its model. A call whose projected finish in its queue is not `migrateMs`, or the
-// best gain so far, above what it would take alone on the best class of the takers is not compared with any
-// of them.
+// best gain so far, above what it would take alone on a taker, behind what that has in progress, is not
+// compared with it; the calls of a queue are not looked at where the longest of them, behind all the others,
+// could not gain so much.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,26 @@
 #include "base/heap.h"
 #include "base/ids.h"
 #include "base/time.h"
+#include "placement/finish.h"
 
 namespace laxity {
+
+/// An instance that could take a call, as far as that does not depend on the call.
+struct Taker {
+  std::uint32_t instance = kNoSlot;
+  std::uint32_t classIndex = 0;  ///< among those of the takers
+  double wait = 0;               ///< seconds until its leased prefills end
+  double utilisation = 0;
+  double stretch = 1;
+};
+
+/// The takers of one hardware class: the least of each term.
+struct TakerClass {
+  std::uint32_t instance = kNoSlot;  ///< one of them
+  double wait = 0;
+  double stretch = 1;
+  FinishFloor floor;  ///< of the call that is looked at
+};
 
 /// One pair of call and taker.
 struct Move {

@@ -88,9 +88,8 @@ std::uint32_t Scheduler::pick(const IndexedHeap& queue) const {
         } else {
           const WaitingCalls waiting{*this, queue};
           if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
-          constexpr std::size_t kWorthLines = 4;
           if constexpr (hasLine<Type>()) {
-            if (drawsLines_ && !learnsHorizons() && queue.size() > kWorthLines)
+            if (drawsLines_ && !learnsHorizons() && queue.size() > KeyLines::kWorth)
               return pickByLines(order, queue);
           }
           return mostUrgentOf(order, [&](auto&& visit) {
@@ -156,6 +155,11 @@ KeyLines::Line Scheduler::lineOf(const Call& c) const {
   KeyLines::Line line;
   const Workflow& w = graph_.workflow(c.workflow);
   line.last = c.demoted;
+  line.prefill = c.cost.prefill;
+  line.kv = c.cost.kv;
+  const Instance& m = cluster_.at(c.instance);
+  const Estimate& e = estimates(static_cast<std::uint32_t>(&c - &graph_.call(0)))[m.hardwareClass];
+  line.longest = c.hasCached ? withCachedPrefix(e, c, c.instance, cluster_.latency(m)).prefill : e.prefill;
   std::visit(
       [&](const auto& order) {
         using Type = std::decay_t<decltype(order)>;

@@ -1,6 +1,7 @@
 // Where a call that became ready goes: candidates, the placement's choice, and what it may ask about queues.
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <type_traits>
 
 #include "order/ageing.h"
@@ -90,7 +91,6 @@ void Scheduler::placeCall(std::uint32_t slot) {
 /// Sorted once for all the calls that are placed at this instant, until the queue changes.
 template <class Type>
 const AheadIndex& Scheduler::aheadIndex(const Type& order, std::uint32_t instance) const {
-  if (ahead_.size() < queues_.size()) ahead_.resize(queues_.size());
   AheadIndex& index = ahead_[instance];
   if (index.stamp == aheadStamp_) return index;
   index.stamp = aheadStamp_;
@@ -101,6 +101,33 @@ const AheadIndex& Scheduler::aheadIndex(const Type& order, std::uint32_t instanc
   }
   index.seal();
   return index;
+}
+
+/// What stands ahead of a key that is not demoted, by lines and sorted queues; false where only a scan can tell.
+template <class Type>
+bool Scheduler::quickAhead(const Type& order, std::uint32_t instance, const CallKey<double>& key,
+                           std::uint64_t rank, QueueAhead* sum) const {
+  if (ageing_ > 0 || shareSlack_ > 0) return false;
+  if (ahead_.size() < queues_.size()) ahead_.resize(queues_.size());
+  const IndexedHeap& queue = queues_[instance];
+  // Between an event and the refresh that follows it lines may be out of date.
+  if (drawsLines_ && !key.demoted && dirty_.empty() && !learnsHorizons() && queue.size() > KeyLines::kWorth &&
+      (!indexesAhead_ || ahead_[instance].leavesToLines(aheadStamp_))) {
+    const KeyLines& lines = lines_[instance];
+    KeyLines::Common common{now_, 0, 0};
+    if (!needsDelta_ || linesHold(lines, cluster_.at(instance), &common)) {
+      const KeyLines::Ahead ahead = lines.ahead(common, key.key, [&](std::uint32_t slot) {
+        const Call& c = graph_.call(slot);
+        return AheadIndex::goesBefore(callKey(order, orderView(c, instance)), c.rank, key, rank);
+      });
+      *sum = {ahead.prefill, ahead.kv, static_cast<std::uint32_t>(queue.size()) - ahead.calls,
+              cluster_.at(instance).backlog.prefill};
+      return true;
+    }
+  }
+  if (!indexesAhead_) return false;
+  *sum = aheadIndex(order, instance).ahead(key, rank);
+  return true;
 }
 
 QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const PlacementView& view) {
@@ -137,16 +164,17 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
         const WaitingCalls waiting{s, s.queues_[instance]};
         if constexpr (requires { order.prepare(waiting); }) order.prepare(waiting);
         const auto key = keyOf(mine);
+        [[maybe_unused]] std::optional<QueueAhead> quick;
         if constexpr (std::is_same_v<std::decay_t<decltype(key)>, CallKey<double>> &&
                       !requires { order.prepare(waiting); }) {
-          if (s.indexesAhead_) {
-            sum = s.aheadIndex(order, instance).ahead(key, c.rank);
-#if !LAXITY_LAWS
+          if (s.quickAhead(order, instance, key, c.rank, &sum)) {
+#if LAXITY_LAWS
+            quick = sum;
+#else
             return;
 #endif
           }
         }
-        [[maybe_unused]] const QueueAhead indexed = sum;
         sum = {};
         const bool late = s.ageing_ > 0 && overdue(c, s.now_, s.ageing_);
         s.limitShares(s.queues_[instance], &c);
@@ -175,10 +203,7 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
           }
         }
 #if LAXITY_LAWS
-        if constexpr (std::is_same_v<std::decay_t<decltype(key)>, CallKey<double>> &&
-                      !requires { order.prepare(waiting); }) {
-          if (s.indexesAhead_ && !(indexed == sum)) std::abort();
-        }
+        if (quick && !(*quick == sum)) std::abort();
 #endif
       },
       s.config_.order);

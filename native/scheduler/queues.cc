@@ -18,7 +18,7 @@ std::size_t Scheduler::waiting(std::uint32_t instance) const {
 void Scheduler::enqueue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
   c.state = CallState::kWaiting;
-  if (c.instance < ahead_.size()) ahead_[c.instance].stamp = 0;
+  if (c.instance < ahead_.size()) ahead_[c.instance].queueChanged();
   if (drawsLines_) lines_[c.instance].add(slot, lineOf(c), &linePositions_);
   queueOf(c).push({staticKey(c, c.instance), c.rank, slot},
                   [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });
@@ -31,7 +31,7 @@ void Scheduler::enqueue(std::uint32_t slot) {
 
 void Scheduler::dequeue(std::uint32_t slot) {
   Call& c = graph_.call(slot);
-  if (c.instance < ahead_.size()) ahead_[c.instance].stamp = 0;
+  if (c.instance < ahead_.size()) ahead_[c.instance].queueChanged();
   if (pairs_ != nullptr && c.instance == kNoSlot) leavePlan(slot);
   queueOf(c).removeAt(c.heapPosition,
                       [&](std::uint32_t s, std::uint32_t at) { graph_.call(s).heapPosition = at; });

@@ -513,8 +513,10 @@ class Scheduler {
   // migration (migrate.h)
   void migrate();
   bool bestMove(Move* best);
-  double projectedOn(const PlacementView& view, std::uint32_t instance) const;
-  double leastOnTakers(const PlacementView& view) const;
+  void findTakers();
+  double projectedOn(const PlacementView& view, std::uint32_t instance, double utilisation) const;
+  double leastOnTakers(const PlacementView& view);
+  double mostGain(std::uint32_t source, double utilisation, double leastPerToken) const;
   void mostUrgent(std::uint32_t instance, std::size_t count);
 
   enum class TimerKind : std::uint8_t { kCall, kBreaker, kCorrection, kTelemetry, kKvPark, kBackOff };
@@ -531,6 +533,9 @@ class Scheduler {
   void fireTimers();
   template <class Type>
   const AheadIndex& aheadIndex(const Type& order, std::uint32_t instance) const;
+  template <class Type>
+  bool quickAhead(const Type& order, std::uint32_t instance, const CallKey<double>& key, std::uint64_t rank,
+                  QueueAhead* sum) const;
   static QueueAhead queueAhead(const void* self, std::uint32_t instance, const PlacementView& view);
 
   SchedulerConfig config_;
@@ -600,8 +605,8 @@ class Scheduler {
   std::vector<std::uint32_t> released_;    ///< scratch: children of a finished call
   std::vector<std::uint32_t> withCredit_;  ///< scratch: at-credit candidates
   std::vector<std::uint32_t> openInstances_;  ///< scratch: considered for the shared queues, by tie
-  std::vector<std::uint32_t> takers_;         ///< scratch: instances that could take a call
-  std::vector<std::uint32_t> takerClasses_;   ///< scratch: one of each hardware class among them
+  std::vector<Taker> takers_;                 ///< scratch: instances that could take a call, by tie
+  std::vector<TakerClass> takerClasses_;      ///< scratch: their hardware classes
   std::vector<HeapEntry> urgent_;             ///< scratch: waiting calls of one queue
   struct KeyedEntry {
     CallKey<double> key;
