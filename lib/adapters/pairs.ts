@@ -168,7 +168,7 @@ async function prefillLeg(lease: Lease, request: PairRequest): Promise<KeptKv> {
   const requestId = request.headers.get('x-request-id') ?? randomUUID()
   const { prefillEntry } = lease
   const { stream_options: _, min_tokens: __, ...body } = legBody(request.body, prefillEntry, lease.priority)
-  let answer: { kv_transfer_params?: unknown }
+  let answer: { kv_transfer_params?: unknown } | null
   try {
     const response = await legFetch(prefillEntry, request, requestId, {
       ...body,
@@ -190,10 +190,12 @@ async function prefillLeg(lease: Lease, request: PairRequest): Promise<KeptKv> {
     request.signal.throwIfAborted()
     throw error instanceof PairFailure ? error : failure('prefill', error)
   }
-  if (typeof answer !== 'object' || answer === null || typeof answer.kv_transfer_params !== 'object')
+  // vLLM without a connector answers null: nothing was kept, and D would compute the prompt again, unnoticed.
+  const params = answer?.kv_transfer_params
+  if (typeof params !== 'object' || params === null)
     throw failure('prefill', new Error('No `kv_transfer_params` in the answer'))
   lease.firstToken()
-  return { prefill: lease.prefill, params: answer.kv_transfer_params, requestId }
+  return { prefill: lease.prefill, params, requestId }
 }
 
 function legFetch(

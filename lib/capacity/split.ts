@@ -1,6 +1,9 @@
 import type { ClusterConfig, InstanceConfig } from '../cluster/config.ts'
-import { loadCluster } from '../cluster/load.ts'
+import { loadCluster, resolvePreset } from '../cluster/load.ts'
+import { findPreset } from '../cluster/presets.ts'
+import type { ResolvedCluster } from '../cluster/resolve.ts'
 import { expected, LaxityError } from '../errors.ts'
+import { readJsonFile } from '../json-file.ts'
 import { loadNative } from '../simulator/simulate.ts'
 import { overridesOf } from '../study/overrides.ts'
 import { indistinguishable } from '../tuning/choose.ts'
@@ -17,8 +20,11 @@ import {
 } from './evaluate.ts'
 
 export interface SplitOptions extends Omit<CapacityOptions, 'attainment'> {
-  /** Gives the instances: one entry for both roles, or one of role `prefill` and one of role `decode`; counts do not matter. */
-  cluster: ClusterConfig
+  /**
+   * Gives the instances, as a description, a preset's name or a file's path: one entry for both roles, or one of role
+   * `prefill` and one of role `decode`; counts do not matter.
+   */
+  cluster: string | ClusterConfig
   /** Instances in all, at least 2. */
   instances: number
 }
@@ -58,8 +64,14 @@ export async function split(options: SplitOptions): Promise<SplitResult> {
     const message = expected(`a whole number from 2 to ${MOST_INSTANCES}`, 'instances', instances)
     throw new LaxityError('ERR_LAXITY_OPTION', message, 'instances')
   }
-  const configs = splitsOf(cluster, instances)
-  const { outcomes, points } = await compareSplits(shared, demand, configs)
+  const preset = typeof cluster === 'string' ? findPreset(cluster, shared.model) : undefined
+  const given =
+    preset ?? (typeof cluster === 'string' ? await readJsonFile(cluster, 'a cluster file') : cluster)
+  const configs = splitsOf(given as ClusterConfig, instances)
+  const load = preset === undefined ? loadCluster : resolvePreset
+  const clusters = []
+  for (const { config } of configs) clusters.push(await load(config, overridesOf(shared)))
+  const { outcomes, points } = await compareSplits(shared, demand, configs, clusters)
   const best = bestSplit(outcomes)
   const native = await loadNative()
   const costs = outcomes.map(({ attainment }) => attainment.map((value) => -value))
@@ -109,18 +121,14 @@ function templatesOf({ instances }: ClusterConfig): { prefill: InstanceConfig; d
   throw new LaxityError('ERR_LAXITY_OPTION', message, 'cluster')
 }
 
-/** @internal also with clusters of one role, which a test can simulate without prefill-decode support. */
-export async function compareSplits(
+async function compareSplits(
   options: CapacityOptions,
   demand: ReturnType<typeof readDemand>,
   configs: readonly SplitConfig[],
+  clusters: readonly ResolvedCluster[],
 ): Promise<{ outcomes: Outcome[]; points: SplitPoint[] }> {
-  const clusters = []
-  for (const { config } of configs) {
-    const cluster = await loadCluster(config, overridesOf(options))
-    clusters.push({ label: cluster.name, cluster })
-  }
-  const study = capacityStudy(options, clusters, options.rate ?? null, demand.seeds, demand.scale)
+  const labelled = clusters.map((cluster) => ({ label: cluster.name, cluster }))
+  const study = capacityStudy(options, labelled, options.rate ?? null, demand.seeds, demand.scale)
   await checkRun(study)
   const outcomes = await evaluate(options, study)
   const points: SplitPoint[] = []

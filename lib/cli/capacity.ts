@@ -1,8 +1,5 @@
 import type { Attainment, CapacityOptions } from '../capacity/evaluate.ts'
-import type { ClusterConfig } from '../cluster/config.ts'
-import { findPreset } from '../cluster/presets.ts'
 import { LaxityError } from '../errors.ts'
-import { readJsonFile } from '../json-file.ts'
 import { table } from '../report/table.ts'
 import { checkUrl } from '../study/redis.ts'
 import type { Context } from './context.ts'
@@ -90,11 +87,9 @@ export async function maxRateCommand(
 
 export async function splitCommand(argument: string, flags: CapacityFlags, context: Context): Promise<void> {
   const { split } = await import('../capacity/split.ts')
-  const preset = findPreset(flags.cluster)
-  const cluster = preset ?? ((await readJsonFile(flags.cluster, 'a cluster file')) as ClusterConfig)
   const result = await split({
     ...(await shared(argument, flags, context)),
-    cluster,
+    cluster: flags.cluster,
     instances: flags.instances as number,
   })
   if (flags.json) return context.print(document('split', result))

@@ -8,8 +8,8 @@ export interface ProgressBar {
 }
 
 /** A bar on standard error for what takes over a second; nothing where that is not a terminal. */
-export function progressBar(): ProgressBar {
-  if (!process.stderr.isTTY) return { update: () => {}, stop: () => {} }
+export function progressBar(stream: NodeJS.WriteStream = process.stderr): ProgressBar {
+  if (!stream.isTTY) return { update: () => {}, stop: () => {} }
   const started = performance.now()
   let bar: { update(value: number): void; stop(): void } | undefined
   let stopped = false
@@ -20,7 +20,7 @@ export function progressBar(): ProgressBar {
     const { default: cliProgress } = await import('cli-progress')
     if (stopped) return
     const format = 'simulating {bar} {percentage} % | {eta_formatted} left'
-    const options = { format, stream: process.stderr, clearOnComplete: true, hideCursor: true }
+    const options = { format, stream, clearOnComplete: true, hideCursor: true }
     const single = new cliProgress.SingleBar(options, cliProgress.Presets.shades_classic)
     single.start(1000, 0)
     bar = single

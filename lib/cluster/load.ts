@@ -33,6 +33,14 @@ export async function loadCluster(
   return resolve(cluster, 'cluster.', 'custom', overrides)
 }
 
+/** The same for a description that is made of a preset's, which is known to be right. */
+export function resolvePreset(
+  config: ClusterConfig,
+  overrides: LatencyOverrides = {},
+): Promise<ResolvedCluster> {
+  return resolveModelled(config, 'cluster.', 'custom', overrides)
+}
+
 async function fromFile(path: string, overrides: LatencyOverrides): Promise<ResolvedCluster> {
   if (!/[./\\]/.test(path) && !existsSync(path)) {
     const message = `Unknown cluster ${quote(path)}${hint(path, clusterPresets)}`

@@ -1,10 +1,12 @@
-// Line coverage of lib/ by V8's counters (c8) over the mocha tests, their workers and their child processes.
+// Line coverage of lib/ by V8's counters over the mocha tests, their workers and their child processes.
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { join, relative, sep } from 'node:path'
+import { join, sep } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { readCounters } from './counters.mjs'
 import { tally } from './lines.mjs'
-import { statementLines } from './statements.mjs'
+import { linesThatRan } from './remap.mjs'
 
 /** Runs in a browser, out of reach of Node's counters. */
 export const CLIENT = 'lib/report/html/client/'
@@ -13,31 +15,36 @@ export const CLIENT = 'lib/report/html/client/'
 export function libCoverage(root, tests = []) {
   const folder = join(root, 'coverage')
   rmSync(folder, { recursive: true, force: true })
-  const require = createRequire(import.meta.url)
-  const c8 = require.resolve('c8/bin/c8.js')
-  const mocha = require.resolve('mocha/bin/mocha.js')
-  const own = ['--no-config', '--node-option', 'import=tsx', '--timeout', '120000', ...tests]
-  const settings = [`--exclude=${CLIENT}**`, '--include=lib/**', '--all', '--src=lib', '--reporter=json']
+  const mocha = createRequire(import.meta.url).resolve('mocha/lib/cli/cli.js')
+  // mocha in this very process, without its parent: a parent that mocha starts for node's options answers an interrupt
+  // with exit code 0. Tests that are imported have one copy of each module; those that are required have a second one of
+  // what is imported later.
   const run = spawnSync(
     process.execPath,
-    [c8, ...settings, '--extension=.ts', process.execPath, mocha, ...(tests.length > 0 ? own : [])],
-    { cwd: root, stdio: 'inherit' },
+    [
+      '--import=tsx',
+      '--no-experimental-require-module',
+      mocha,
+      // Counters take time.
+      '--timeout=120000',
+      ...(tests.length > 0 ? ['--no-config', ...tests] : []),
+    ],
+    { cwd: root, stdio: 'inherit', env: { ...process.env, NODE_V8_COVERAGE: folder } },
   )
-  if (run.status !== 0) throw new Error('the tests fail')
+  if (run.status !== 0) throw new Error(`the tests ${run.signal === null ? 'fail' : `end by ${run.signal}`}`)
+  return countedLines(root, folder)
+}
 
-  const found = JSON.parse(readFileSync(join(folder, 'coverage-final.json'), 'utf8'))
-  const counts = new Map()
-  for (const { path, statementMap, s } of Object.values(found)) {
-    const byLine = new Map()
-    for (const [id, { start }] of Object.entries(statementMap)) byLine.set(start.line, s[id])
-    counts.set(relative(root, path).split(sep).join('/'), byLine)
-  }
+/** The lines of lib/ by the counters in a folder. */
+export function countedLines(root, folder) {
+  const url = (name) => pathToFileURL(join(root, name)).href
+  const counters = readCounters(
+    folder,
+    (address) => address.startsWith(url('lib/')) && address.endsWith('.ts'),
+  )
   const files = new Map()
-  for (const name of libFiles(root)) {
-    const lines = statementLines(readFileSync(join(root, name), 'utf8'))
-    const byLine = counts.get(name)
-    files.set(name, new Map([...lines].map((line) => [line, byLine?.get(line) ?? 0])))
-  }
+  for (const name of libFiles(root))
+    files.set(name, linesThatRan(readFileSync(join(root, name), 'utf8'), counters.get(url(name)) ?? []))
   return tally(files)
 }
 

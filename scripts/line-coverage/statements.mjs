@@ -1,5 +1,5 @@
-// The lines of a TypeScript file on which a statement begins: V8 counts characters, and would count comments, blank
-// lines and types as covered.
+// The statements of a TypeScript file, and the lines on which they begin: V8 counts characters, and would count comments,
+// blank lines and types as covered.
 import ts from 'typescript'
 
 /** Declarations that leave nothing to run. */
@@ -13,10 +13,14 @@ const SILENT = new Set([
 ])
 const FUNCTIONS_AND_CLASSES = new Set([ts.SyntaxKind.FunctionDeclaration, ts.SyntaxKind.ClassDeclaration])
 
-export function statementLines(text) {
+/** What can run: its characters [from, to) and the line of the first, from 1. */
+export function statements(text) {
   const source = ts.createSourceFile('file.ts', text, ts.ScriptTarget.Latest, true)
-  const lines = new Set()
-  const add = (node) => lines.add(source.getLineAndCharacterOfPosition(node.getStart(source)).line + 1)
+  const found = []
+  const add = (node) => {
+    const from = node.getStart(source)
+    found.push({ from, to: node.getEnd(), line: source.getLineAndCharacterOfPosition(from).line + 1 })
+  }
   const visit = (node) => {
     if (SILENT.has(node.kind)) return
     if (node.modifiers?.some((m) => m.kind === ts.SyntaxKind.DeclareKeyword)) return
@@ -29,5 +33,9 @@ export function statementLines(text) {
     ts.forEachChild(node, visit)
   }
   visit(source)
-  return lines
+  return found
+}
+
+export function statementLines(text) {
+  return new Set(statements(text).map(({ line }) => line))
 }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { parseLoads } from '../../lib/scheduler/telemetry.ts'
+import { parseLoads, parseTelemetry } from '../../lib/scheduler/telemetry.ts'
 import { code, instances, virtual } from '../support/live.ts'
 import { random } from '../support/runs.ts'
 
@@ -122,5 +122,86 @@ describe("SGLang's load as a sample", () => {
     assert.equal(await call(), 'm1')
     scheduler.telemetry('m0', parseLoads({ loads: [rank({ num_running_reqs: 0, num_waiting_reqs: 0 })] }))
     assert.equal(await call(), 'm0')
+  })
+})
+
+describe('a page of metrics as a sample', () => {
+  it('sums requests over the ranks of an engine and takes the fullest, whoever names them', () => {
+    const sample = { waiting: 5, running: 7, kvUsage: 0.75 }
+    const pages = [
+      ['vllm:num_requests_waiting', 'vllm:num_requests_running', 'vllm:kv_cache_usage_perc'],
+      ['vllm:num_requests_waiting', 'vllm:num_requests_running', 'vllm:gpu_cache_usage_perc'],
+      ['sglang:num_queue_reqs', 'sglang:num_running_reqs', 'sglang:token_usage'],
+      ['trtllm_num_requests_waiting', 'trtllm_num_requests_running', 'trtllm_kv_cache_utilization'],
+    ]
+    for (const [waiting, running, usage] of pages)
+      assert.deepEqual(
+        parseTelemetry(
+          [
+            `# HELP ${waiting} Requests that wait`,
+            `# TYPE ${waiting} gauge`,
+            `${waiting}{engine="0",model_name="a b"} 2.0`,
+            `${waiting}{engine="1"} 3 1700000000000`,
+            '',
+            `${running} 7`,
+            `${usage}{engine="0"} 0.25`,
+            `${usage}{engine="1"} 7.5e-1`,
+            'other_metric 99',
+          ].join('\n'),
+        ),
+        sample,
+        usage,
+      )
+  })
+
+  it('takes the newest name where a page has two, and no more than a whole cache', () => {
+    const page = 'vllm:gpu_cache_usage_perc 0.1\nvllm:kv_cache_usage_perc 1.25\n'
+    assert.deepEqual(parseTelemetry(page), { kvUsage: 1 })
+  })
+
+  it('leaves out what is no count', () => {
+    for (const odd of ['NaN', '+Inf', '-1', 'many', ''])
+      assert.deepEqual(
+        parseTelemetry(`vllm:num_requests_running ${odd}\nvllm:num_requests_waiting 1`),
+        { waiting: 1 },
+        odd,
+      )
+    assert.deepEqual(parseTelemetry('<html>\n{"running": 3}'), {})
+  })
+})
+
+describe('an engine that says its cache is empty', () => {
+  const suspicions = (scheduler: ReturnType<typeof virtual>['scheduler']) => {
+    const metric = scheduler.metrics().find(({ name }) => name === 'laxity_telemetry_suspicious_total')!
+    assert.ok('values' in metric)
+    return metric.values[0]!.value
+  }
+
+  it('is doubted once a stretch, after 30 s in which it held leases', async () => {
+    const { clock, scheduler } = virtual({ cluster: instances(1), leaseTtlMs: 0 })
+    const warnings: { code: string; place: string | undefined; message: string }[] = []
+    scheduler.on('warning', (warning) => warnings.push(warning))
+    const sample = async (kvUsage: number, ms: number) => {
+      scheduler.telemetry('m0', { kvUsage })
+      await clock.advance(ms)
+    }
+    // Without leases an empty cache is nothing odd.
+    for (let i = 0; i < 4; i += 1) await sample(0, 15_000)
+    const lease = await scheduler.workflow().call({ promptTokens: 10, outputTokens: 5 })
+    await sample(0, 29_999)
+    await sample(0, 1)
+    assert.deepEqual([warnings.length, suspicions(scheduler)], [0, 0])
+    for (let i = 0; i < 5; i += 1) await sample(0, 10_000)
+    assert.deepEqual(
+      warnings.map(({ code, place }) => [code, place]),
+      [['ERR_LAXITY_STATE', 'telemetry']],
+    )
+    assert.match(warnings[0]!.message, /"m0" has reported a KV usage of 0 for 30 s/)
+    // A usage ends the stretch.
+    await sample(0.1, 1)
+    for (let i = 0; i < 4; i += 1) await sample(0, 15_000)
+    assert.deepEqual([warnings.length, suspicions(scheduler)], [2, 2])
+    lease.done()
+    await scheduler.close()
   })
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { calibrate } from '../../../lib/model/calibrate.ts'
+import { mkdirSync, readdirSync } from 'node:fs'
+import { calibrate, createEstimator } from '../../../lib/model/api.ts'
 import { writeCalibration } from '../../../lib/model/calibration-file.ts'
-import { createEstimator } from '../../../lib/model/estimate.ts'
 import { problemsOf, temporaryFolder } from './shared.ts'
 
 const SETUP = { model: 'llama-3.1-70b', gpu: 'h100', tp: 4 } as const
@@ -47,6 +47,23 @@ describe('calibrate', () => {
     const { scale, fixedMs, perSequenceMs } = file.stack
     const kernels = (await createEstimator({ ...SETUP, calibration: 'none' })).decodeMs(16, 32_000)
     assert(Math.abs(estimator.decodeMs(16, 32_000) - (scale * kernels + fixedMs + 16 * perSequenceMs)) < 1e-9)
+  })
+
+  it('refuses a calibration of other kernel constants, and leaves nothing behind where it cannot write', async () => {
+    const { file } = await calibrate(files.write('rows.csv', await rows([1.2, 3, 0.05], 0)), SETUP)
+    const old = files.write('old.json', JSON.stringify({ ...file, base: 'laxity-cal-0' }))
+    const [problem] = await problemsOf(() => createEstimator({ ...SETUP, calibration: old }))
+    assert.deepEqual([problem!.code, problem!.place], ['ERR_LAXITY_FIELD', old])
+    assert.match(problem!.message, /stands on laxity-cal-0, this version has laxity-cal-1/)
+
+    const folder = files.path('folder.json')
+    mkdirSync(folder)
+    const [failed] = await problemsOf(() => writeCalibration(folder, file))
+    assert.deepEqual([failed!.code, failed!.place], ['ERR_LAXITY_FILE', folder])
+    assert.deepEqual(
+      readdirSync(files.path('.')).filter((name) => name.endsWith('.tmp')),
+      [],
+    )
   })
 
   it('reports more error outside the sample than inside, and bounds that bind', async () => {
@@ -111,6 +128,16 @@ describe('calibrate', () => {
       [`${header}1,2,0,-5\n1,2,0,5\n1,2,0,5\n`, 'ERR_LAXITY_FIELD', /:2: Expected a time in ms above 0/],
       [`${header}1,2,0\n`, 'ERR_LAXITY_SYNTAX', /:2/],
       ['concurrency,isl,osl,tpot,gpu,tp\n1,9000000,10,5,h100,4\n'.repeat(1), 'ERR_LAXITY_EMPTY', /1 row/],
+      [
+        `concurrency,isl,osl,tpot\n${'1,9000000,10,5\n'.repeat(3)}`,
+        'ERR_LAXITY_MEMORY',
+        /:2: A request of 9000000 \+ 10 tokens does not fit: llama-3\.1-70b on 4 × h100/,
+      ],
+      [
+        `concurrency,isl,osl,tpot,gpu\n${'1,100,10,5,h1000\n'.repeat(3)}`,
+        'ERR_LAXITY_FIELD',
+        /:2: .*Unknown GPU "h1000"; did you mean "h100"/,
+      ],
     ]
     for (const [text, code, message] of cases) {
       const path = files.write('bad.csv', text)

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
-import { createEstimator, type Estimator, type EstimatorOptions } from '../../../lib/model/estimate.ts'
+import { createEstimator } from '../../../lib/model/api.ts'
+import type { Estimator, EstimatorOptions } from '../../../lib/model/estimate.ts'
 import { gpuIds, modelIds } from '../../../lib/model/hardware.ts'
 import { hardwareJsonSchema } from '../../../lib/model/schema.ts'
 import { problemsOf, temporaryFolder } from './shared.ts'
@@ -120,6 +121,44 @@ describe('createEstimator', () => {
     assert.match(custom.transferred.join(), /h100b are those of h100/)
   })
 
+  it('takes a GPU as an object, and says which of its fields are wrong', async () => {
+    const gpu = {
+      bf16Tflops: 989,
+      fp8Tflops: 1979,
+      memoryGBps: 3350,
+      memoryGB: 85.5,
+      networkGBps: 50,
+      pcieGBps: 64,
+      interconnect: 'switched',
+      kernels: 'h100',
+    } as const
+    const own = await createEstimator({ ...H100, gpu })
+    assert.equal(own.gpu, 'custom GPU')
+    assert.equal(own.decodeMs(16, 32_000), (await createEstimator(H100)).decodeMs(16, 32_000))
+    const { memoryGB: _, ...short } = gpu
+    const wrong = { ...short, bf16Tflops: -1, colour: 'red' } as never
+    const problems = await problemsOf(() => createEstimator({ ...H100, gpu: wrong }))
+    assert.deepEqual(problems.map(({ code, place }) => [code, place]).sort(), [
+      ['ERR_LAXITY_FIELD', 'gpu.bf16Tflops'],
+      ['ERR_LAXITY_FIELD', 'gpu.colour'],
+      ['ERR_LAXITY_FIELD', 'gpu.memoryGB'],
+    ])
+  })
+
+  it('needs a model and a GPU, and says of sizes what is missing', async () => {
+    const places = async (options: object) =>
+      (await problemsOf(() => createEstimator(options as EstimatorOptions))).map(({ place }) => place)
+    assert.deepEqual(await places({ model: '', gpu: 5 }), ['model', 'gpu'])
+    const sizes = { layers: 8, hidden: 1024, queryHeads: 8, vocabulary: 1000 }
+    assert.deepEqual(await places({ ...H100, model: sizes }), ['model.ffn'])
+    assert.deepEqual(await places({ ...H100, model: { ...sizes, experts: 4 } }), [
+      'model.expertsPerToken',
+      'model.expertWidth',
+    ])
+    const hardware = { models: { mine: 'absent.json' } }
+    assert.deepEqual(await places({ ...H100, hardware }), ['absent.json'])
+  })
+
   it('says what does not fit, and by how much', async () => {
     const estimator = await createEstimator({ model: 'qwen3-235b-a22b', gpu: 'h100', tp: 4 })
     assert.equal(estimator.fits, false)
@@ -189,6 +228,9 @@ describe('createEstimator', () => {
       [{ num_hidden_layers: -3 }, /num_hidden_layers/],
       [{ num_experts: 8, num_experts_per_tok: 2, n_shared_experts: 1 }, /Shared experts/],
       [{ num_experts: 8, num_experts_per_tok: 2, decoder_sparse_step: 2 }, /some layers only/],
+      [{ num_experts: 8, num_experts_per_tok: 2, mlp_only_layers: [0] }, /mlp_only_layers/],
+      [{ num_experts: 8, num_experts_per_tok: 2, shared_expert_intermediate_size: 64 }, /Shared experts/],
+      [{ num_hidden_layers: undefined, text_config: CONFIG }, /multimodal config/],
     ]
     for (const [change, reason] of cases) {
       const model = files.write('odd.json', JSON.stringify({ ...CONFIG, ...change }))

@@ -134,6 +134,43 @@ describe('a report', () => {
     )
   })
 
+  it('shows several runs beside each other: what they share once, what tells them apart by run', async () => {
+    const [one, other] = [await document({ seed: 7 }), await document({ seed: 7, policy: 'vllm' })]
+    const page = htmlReport([one, other])
+    assert.match(page, /<title>[^<]*2 runs for chess-3 on hexgen-hetero-2</)
+    const facts = (name: string) =>
+      [...page.matchAll(new RegExp(`<dt>${name}</dt><dd>([^<]*)</dd>`, 'g'))].map(([, text]) => text)
+    assert.equal(facts('Cluster').length, 1)
+    assert.deepEqual(
+      facts('Policy').map((text) => text!.split(' ×')[0]),
+      ['urgency', 'fcfs'],
+    )
+    assert.equal([...page.matchAll(/<caption>Metrics<\/caption>/g)].length, 1)
+    const titles = [...page.matchAll(/<h2[^>]*>([^<]*)<\/h2>/g)].map(([, text]) => text)
+    assert.deepEqual(titles.slice(0, 4), ['Figures', 'The runs', ...runLabels([one, other])])
+  })
+
+  it('shows a sweep by its objective, beside its bounds', async () => {
+    const trace = await chessTrace({ workflows: 6, preset: 3, seed: 1 })
+    const cluster = 'hexgen-hetero-2'
+    const options = { trace, cluster, replications: 2, alphas: [0, 1], workers: 0 }
+    for (const [objective, label] of [
+      ['sloScale95', '95 % SLO scale'],
+      [{ attainment: 5 }, 'Attainment at SLO scale 5'],
+    ] as const) {
+      const result = await sweep({ ...options, objective, bound: true })
+      const page = htmlReport([checkResult(JSON.parse(JSON.stringify(tuneDocument(result))), 'x: ')])
+      assert.ok(page.includes(`${label} against the dispatch weight α`), label)
+      assert.match(page, /<th[^>]*>Req95 \/ bound<\/th>/)
+    }
+  })
+
+  it('draws the panels of the busiest instances where there are too many', async () => {
+    const run = await document({ cluster: { instances: [{ gpu: 'a100', count: 40 }] } })
+    const page = htmlReport([run])
+    assert.match(page, /The \d+ of 40 instances with the largest mean; all are in the table/)
+  })
+
   it('survives runs in which nothing, or not everything, finished', async () => {
     const full = await document()
     const none = structuredClone(full)

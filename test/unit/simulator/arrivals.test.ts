@@ -56,6 +56,14 @@ describe('generated arrivals', () => {
     }
   })
 
+  it('of a trace know no rate step, whether they were asked for or found', async () => {
+    const recorded = { ...trace, columns: { ...trace.columns, arrivalMs: new Float64Array(WORKFLOWS) } }
+    await assert.rejects(simulate({ trace: recorded, cluster, rateStep: '1:2:3' }), {
+      code: 'ERR_LAXITY_OPTION',
+      place: 'rateStep',
+    })
+  })
+
   const wrong: [options: Record<string, unknown>, message: RegExp][] = [
     [{ cv: 2 }, /`cv` needs arrivals "gamma"/],
     [{ arrivals: 'bursts', cv: 2 }, /`cv` needs arrivals "gamma"/],

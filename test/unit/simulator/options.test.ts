@@ -90,6 +90,12 @@ describe('options of a run', () => {
     [{ placement: 'zzz' }, /Unknown placement "zzz" \(known: round-robin, workload-balanced/],
     [{ placement: 3 }, /Expected one of round-robin.* for `placement`, got 3 \(number\)/],
     [{ policy: 'vlm' }, /Unknown policy "vlm"; did you mean "vllm"\?/],
+    [{ policy: 5 }, /Expected a preset's name or \{ order, placement \} for `policy`, got 5/],
+    [
+      { policy: { order: 'fcfs', placement: 'eftxp', bindng: 'at-credit' } },
+      /Unknown option `policy\.bindng`; did you mean "binding"\?/,
+    ],
+    [{ parameters: [] }, /Expected an object of numbers for `parameters`, got an array/],
     [{ policy: { order: 'fcfs' } }, /Expected a name for `policy.placement`, got undefined/],
     [{ policy: { order: 'lifo', placement: 'eftxp' } }, /policy\.order: Unknown order "lifo"/],
     [{ rate: 0 }, /Expected a positive number up to 1000000 for `rate`, got 0 \(number\)/],

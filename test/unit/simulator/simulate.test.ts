@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
-import { chessTrace, type SimulateOptions, simulate } from '../../../lib/index.ts'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { chessTrace, type SimulateOptions, simulate, writeTrace } from '../../../lib/index.ts'
 import type { TraceTable } from '../../../lib/traces/table.ts'
 import { chains } from './shared.ts'
 
@@ -35,8 +38,39 @@ describe('simulate', () => {
     assert.equal(metrics.sloScale95, scales[28])
     assert.equal(result.attainment(metrics.sloScale95), 29 / 30)
     assert.equal(result.attainment(1e9), 1)
+    for (const scale of [0, -1, Number.NaN, '5'])
+      assert.throws(() => result.attainment(scale as number), { code: 'ERR_LAXITY_OPTION', place: 'scale' })
     assert.throws(() => result.workflow(30), { code: 'ERR_LAXITY_OPTION' })
     assert.throws(() => result.stageMix(), { code: 'ERR_LAXITY_OPTION', message: /perCall/ })
+  })
+
+  it('reads the trace of a path, and needs calls and a cluster', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'laxity-simulate-'))
+    try {
+      const path = join(folder, 'trace.jsonl')
+      await writeTrace(trace, path)
+      const options = { cluster, arrivals: 'poisson' } as const
+      const [read, given] = [
+        await simulate({ ...options, trace: path }),
+        await simulate({ ...options, trace }),
+      ]
+      assert.deepEqual(read.latencyMs, given.latencyMs)
+    } finally {
+      await rm(folder, { recursive: true })
+    }
+    const refuses = (options: Record<string, unknown>, code: string, place: string) =>
+      assert.rejects(simulate({ trace, cluster, ...options } as unknown as SimulateOptions), { code, place })
+    const none = chains([[{ prompt: 1, output: 1 }]])
+    const columns = {
+      ...none.columns,
+      firstCall: new Uint32Array(1),
+      promptTokens: new Uint32Array(0),
+      outputTokens: new Uint32Array(0),
+    }
+    await refuses({ trace: { ...none, workflows: 0, calls: 0, columns } }, 'ERR_LAXITY_EMPTY', 'chains')
+    await refuses({ cluster: undefined }, 'ERR_LAXITY_OPTION', 'cluster')
+    await refuses({ gpu: '' }, 'ERR_LAXITY_OPTION', 'gpu')
+    await refuses({ trace: '' }, 'ERR_LAXITY_OPTION', 'trace')
   })
 
   it('runs every engine mode, set for all instances or by each', async () => {

@@ -3,15 +3,15 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { candidatesOf, canReach, cheapest } from '../../../lib/capacity/cheapest.ts'
-import { readDemand } from '../../../lib/capacity/evaluate.ts'
 import { bracket, maxRate } from '../../../lib/capacity/max-rate.ts'
 import { parsePrices } from '../../../lib/capacity/prices.ts'
 import { repeatTrace } from '../../../lib/capacity/repeat.ts'
-import { bestSplit, compareSplits, split, splitsOf } from '../../../lib/capacity/split.ts'
-import { type ClusterConfig, simulate } from '../../../lib/index.ts'
+import { bestSplit, split, splitsOf } from '../../../lib/capacity/split.ts'
+import { type ClusterConfig, generateWorkload, simulate } from '../../../lib/index.ts'
 import { parsePositioned } from '../../../lib/study/positions.ts'
 import { openSmall, temporaryFolder } from '../../support/study.ts'
 import { laxity } from '../cli/shared.ts'
+import { chains } from '../simulator/shared.ts'
 
 const PRICES = `currency: USD
 offers:
@@ -182,6 +182,31 @@ describe('capacity: the cheapest cluster', () => {
     })
   })
 
+  it('passes over clusters that lack a model or room, and counts those before the answer', async () => {
+    const trace = chains([[{ prompt: 100, output: 5, model: 0 }, { prompt: 100, output: 5, model: 1 }]]) // biome-ignore format: one call after the other
+    const list = await prices(`offers:
+  - {name: small, pricePerHour: 0.1, most: 1, instance: {gpu: l40s, kvTokens: 50, model: model-0}}
+  - {name: one, pricePerHour: 0.2, most: 1, instance: {gpu: a100, model: model-0}}
+  - {name: other, pricePerHour: 0.4, most: 1, instance: {gpu: a100, model: model-1}}
+`)
+    const result = await cheapest({ trace, prices: list, rate: 0.01, sloScale: 20, seeds: 2 })
+    assert.deepEqual(result.counts, { small: 0, one: 1, other: 1 })
+    // Before it by price: small, one, both, other; small and other together have no room.
+    assert.deepEqual([result.unfit, result.rejected, result.candidates], [5, 0, 7])
+  })
+
+  it('refuses lists and traces beyond what can be searched', async () => {
+    const offers = [{ name: 'any', price: 1, least: 0, most: 1e9, instance: {} }]
+    assert.throws(() => candidatesOf(offers, 1e9), { code: 'ERR_LAXITY_LIMIT', message: /lower `most`/ })
+    const trace = await openSmall('chess:5')
+    assert.throws(() => repeatTrace(trace, 1_000_000), { code: 'ERR_LAXITY_LIMIT', place: 'repeat' })
+    const none = await prices(`mostInstances: 1\n${PRICES.replaceAll('most:', 'least: 1, most:')}`)
+    await assert.rejects(cheapest({ trace, prices: none, rate: 1, seeds: 2 }), {
+      code: 'ERR_LAXITY_INFEASIBLE',
+      message: /No cluster can be made of these offers/,
+    })
+  })
+
   it('refuses a price list that is wrong, with its places', async () => {
     for (const [text, message] of [
       [
@@ -248,31 +273,36 @@ describe('capacity: the best split', () => {
     assert.equal(bestSplit([outcome(0.9, 5), outcome(0.9, 4), outcome(0.9, 4)]), 1)
   })
 
-  // Prefill and decode instances cannot be simulated yet: two kinds of unified ones stand in for them.
-  it('compares clusters as `simulate` does', async () => {
-    const trace = await openSmall('chess:15')
-    const configs = [1, 2, 3].map((prefill) => ({
-      prefill,
-      decode: 4 - prefill,
-      config: {
-        name: `${prefill}`,
-        instances: [
-          { gpu: 'a100', count: prefill },
-          { gpu: 'l40s', count: 4 - prefill },
-        ],
-      },
-    }))
-    const options = { trace, rate: 0.4, sloScale: 3, seeds: 2, policy: 'laxity' }
-    const { outcomes, points } = await compareSplits(options, readDemand(options), configs)
-    for (const [k, { config }] of configs.entries()) {
-      for (const [s, seed] of [1, 2].entries()) {
-        const { policy, rate, sloScale } = options
-        const result = await simulate({ trace, cluster: config, policy, rate, sloScale, seed })
-        assert.equal(outcomes[k]!.attainment[s], result.attainment(3))
-        assert.equal(outcomes[k]!.p95Ms[s], result.metrics.p95Ms)
-      }
-      assert.equal(points[k]!.attainment.mean, mean([...outcomes[k]!.attainment]))
+  it('compares splits as `simulate` does, and says which of them the seeds cannot tell apart', async () => {
+    const trace = await generateWorkload('bfcl', { workflows: 12, seed: 4 })
+    const cluster = { instances: [{ gpu: 'a100' }] }
+    const shared = { rate: 1, sloScale: 2, policy: 'laxity' }
+    const result = await split({ trace, cluster, instances: 4, seeds: 2, ...shared })
+    assert.deepEqual(
+      result.points.map(({ prefill, decode }) => [prefill, decode]),
+      [
+        [1, 3],
+        [2, 2],
+        [3, 1],
+      ],
+    )
+    const attainments: number[][] = []
+    for (const [k, { config }] of splitsOf(cluster, 4).entries()) {
+      const runs = []
+      for (const seed of [1, 2]) runs.push(await simulate({ trace, cluster: config, ...shared, seed }))
+      attainments.push(runs.map((run) => run.attainment(2)))
+      assert.equal(result.points[k]!.attainment.mean, mean(attainments[k]!))
+      assert.equal(result.points[k]!.p95Ms, mean(runs.map(({ metrics }) => metrics.p95Ms)))
     }
+    const best = Math.max(...attainments.map(mean))
+    assert.equal(result.best.attainment.mean, best)
+    assert.equal(result.cluster.name, `${result.best.prefill} prefill + ${result.best.decode} decode`)
+    const same = attainments.flatMap((values, k) => {
+      const isBest = k + 1 === result.best.prefill
+      return !isBest && values.join() === attainments[result.best.prefill - 1]!.join() ? [k + 1] : []
+    })
+    assert.ok(same.every((prefill) => result.indistinguishable.includes(prefill)))
+    assert.ok(!result.indistinguishable.includes(result.best.prefill))
   })
 
   it('asks for at least two instances', async () => {
@@ -304,6 +334,25 @@ describe('capacity on the command line', () => {
     const answer = JSON.parse(stdout)
     assert.equal(answer.question, 'cheapest')
     assert(answer.attainment.mean >= 0.95)
+    const bought = await laxity('capacity', 'cheapest', ...flags, '--rate', '0.1', '--prices', file)
+    const row = (name: string) => new RegExp(`^ *${name} +(\\d+)$`, 'm').exec(bought.stdout)?.[1]
+    assert.deepEqual({ big: Number(row('big')), small: Number(row('small')) }, answer.counts)
+    assert.match(bought.stdout, new RegExp(`: ${answer.pricePerHour} USD per hour\n`))
+    const divided = [
+      'chess:3:5',
+      '--cluster',
+      'hexagent-a100',
+      '--instances',
+      '3',
+      '--rate',
+      '1',
+      '--seeds',
+      '2',
+    ]
+    const splits = await laxity('capacity', 'split', ...divided)
+    assert.equal(splits.status, 0, splits.stderr)
+    assert.deepEqual(splits.stdout.match(/\d:\d/g), ['1:2', '2:1'])
+    assert.equal(splits.stdout.match(/ best$/gm)!.length, 1)
   })
 
   it('refuses what makes no sense', async () => {

@@ -3,6 +3,7 @@ import { readFileSync, rmSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import { parse } from 'csv-parse/sync'
 import { asyncBufferFromFile, parquetReadObjects } from 'hyparquet'
+import { studyText } from '../../../lib/cli/study.ts'
 import { type SimulateOptions, simulate } from '../../../lib/index.ts'
 import { runStudy } from '../../../lib/study/run.ts'
 import { runCount, type Study } from '../../../lib/study/study.ts'
@@ -157,5 +158,18 @@ describe('a study on this machine', () => {
     assert.deepEqual(more, [])
     assert.deepEqual([aside!.from, aside!.to, aside!.attempts], [1, 2, 3])
     assert.match(aside!.error, /\S/)
+    const text = studyText(poisoned, result)
+    assert.match(text, /: 1 of 2 runs\n/)
+    assert.ok(
+      text.includes(
+        `  run 1, cluster bad, workload chess:6, rate 0.3, policy hexgen-flow, seed 1: ${aside!.error} (3 attempts)\n`,
+      ),
+      text,
+    )
+    const many = Array.from({ length: 30 }, () => ({ ...aside!, from: 0, to: 2 }))
+    assert.match(
+      studyText(poisoned, { ...result, aside: many }),
+      /seed 1 and 1 after it: .*\n {2}and 10 more\n/s,
+    )
   })
 })

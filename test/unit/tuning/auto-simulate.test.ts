@@ -125,6 +125,8 @@ describe('auto-tuning in a simulation', () => {
     await fails({ script: [{ atMs: 5, instance: 0, kind: 'gone' }] }, 'script[0].kind')
     await fails({ script: [{ atMs: 5, instance: 0, kind: 'speed' }] }, 'script[0].factor')
     await fails({ script: 3 }, 'script')
+    await fails({ script: [null] }, 'script[0]')
+    await fails({ script: [{ atMs: 5, instance: 0.5, kind: 'down' }] }, 'script[0].instance')
     await fails(
       {
         script: [
