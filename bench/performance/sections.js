@@ -106,7 +106,8 @@ Exact greedy ends at N²: one evaluation per call and entry; the scheduler plans
 three regimes, so its curves go down as well as up. Where instances have room while calls wait elsewhere, migration projects every
 candidate in its queue, and on every instance those that could gain enough (before it left the others out, 100 calls at 64 instances
 cost 55–230 µs). Where all that waits on an instance fits its KV, sums answer for the queue: only the
-number of instances counts. Where it does not fit, positions in the queue matter, and a placement reads all that wait.`
+number of instances counts. Where it does not fit, positions in the queue matter, and a placement reads the
+lines of all that wait: four products a call.`
 
 export const TRIED = `## What helped the simulator, and what did not
 

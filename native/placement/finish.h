@@ -39,18 +39,6 @@ inline double utilisationOf(const Instance& i, const PlacementView& view) {
   return utilisationOf(i, view.now, view.parameters);
 }
 
-/// What of the call itself counts on one instance.
-struct FinishNeeds {
-  std::int64_t kv = 0;  ///< prompt and predicted output of every sequence, tokens
-  std::uint32_t sequences = 1;
-  double timedTokens = 0;
-  Nanos prefill = 0;
-};
-
-inline FinishNeeds finishNeeds(const Call& c, const Estimate& e) {
-  return {kvNeedOf(c), c.sequences, static_cast<double>(c.timedTokens), e.prefill};
-}
-
 inline double decodeShareOf(const Instance& i) {
   return i.spec.mode == EngineMode::kDecodeShare ? i.spec.decodeShare * 1e-3 : 0;
 }
@@ -65,33 +53,26 @@ inline double secondsInProgress(const Instance& i, Nanos now) {
   return toSeconds(std::max<Nanos>(0, i.ledger.prefillsEnd - now));
 }
 
-/// `u`: what utilisationOf says. Not less with more of any of the needs, or of what is ahead, while ex <= 0,
-/// on instances whose iterations rise with their load: rounding keeps the order of every term.
-inline double projectedFinish(const Instance& i, const LatencyModel& latency, Nanos now,
-                              const PolicyParameters& parameters, const FinishNeeds& needs,
+/// `u`: what utilisationOf says.
+inline double projectedFinish(const PlacementView& view, const Instance& i, const Estimate& e,
                               const FinishTerms& terms, double u) {
   const Ledger& ledger = i.ledger;
-  const std::int64_t need = needs.kv;
+  const std::int64_t need = kvNeedOf(view.call);
   const double share = decodeShareOf(i);
-  const double wait = secondsInProgress(i, now) + toSeconds(terms.prefillAhead) / (1 - share);
+  const double wait = secondsInProgress(i, view.now) + toSeconds(terms.prefillAhead) / (1 - share);
   const std::int64_t excess = ledger.reservedKv + terms.kvAhead + need - i.spec.kvTokens;
   double kv = 0;
   if (excess > 0 && terms.assigned > 0) {
-    kv = parameters[Parameter::kKvWeight] * static_cast<double>(excess) /
+    kv = view.parameters[Parameter::kKvWeight] * static_cast<double>(excess) /
          static_cast<double>(i.spec.kvTokens) * (toSeconds(terms.work) / terms.assigned) /
          (1 - std::min(0.9, u));
   }
-  const double prefill = toSeconds(needs.prefill);
+  const double prefill = toSeconds(e.prefill);
   const std::int64_t context = ledger.context + need;
-  const std::uint32_t batch = ledger.leased + needs.sequences;
-  const double perToken = toSeconds(roundFine(latency.piece(batch, context).at(context)));
-  return wait + kv + prefill + needs.timedTokens * perToken * finishStretch(i, u) +
-         parameters[Parameter::kGamma] * prefill * terms.others;
-}
-inline double projectedFinish(const PlacementView& view, const Instance& i, const Estimate& e,
-                              const FinishTerms& terms, double u) {
-  return projectedFinish(i, view.cluster.latency(i), view.now, view.parameters, finishNeeds(view.call, e),
-                         terms, u);
+  const std::uint32_t batch = ledger.leased + view.call.sequences;
+  const double perToken = toSeconds(roundFine(view.cluster.latency(i).piece(batch, context).at(context)));
+  return wait + kv + prefill + view.call.timedTokens * perToken * finishStretch(i, u) +
+         view.parameters[Parameter::kGamma] * prefill * terms.others;
 }
 inline double projectedFinish(const PlacementView& view, const Instance& i, const Estimate& e,
                               const FinishTerms& terms) {
@@ -106,11 +87,6 @@ struct FinishFloor {
   double decode = 0;
   double at(double wait, double stretch) const { return wait + prefill + decode * stretch; }
 };
-
-/// No iteration is shorter, in seconds.
-inline double leastIteration(const LatencyModel& latency) {
-  return latency.risesWithLoad() ? toSeconds(roundFine(latency.piece(1, 1).at(1))) : 0;
-}
 
 inline FinishFloor finishFloor(const PlacementView& view, const Instance& i) {
   const double prefill = view.call.hasCached ? 0 : toSeconds(view.estimates[i.hardwareClass].prefill);

@@ -3,9 +3,10 @@
 //
 // Placements that look at whole queues (eftxp) ask for every candidate of every call. Calls that are placed
 // at one instant ask the same queues again and again, and between them nothing changes but the queues that
-// got a call: those are sorted anew, the others serve as they are. Sorting costs some kWorthSorting times what
-// lines (key_lines.h) take for an answer, so queues that have them are sorted once they were asked so often.
-// The sums are integers, so the answer is that of a scan (Scheduler::queueAhead checks it under LAXITY_LAWS).
+// got a call: those are sorted anew, the others serve as they are. Sorting costs some kWorthSorting times
+// what lines (key_lines.h) take for an answer, so queues that have them are sorted once they were asked so
+// often. The sums are integers, so the answer is that of a scan (Scheduler::queueAhead checks it under
+// LAXITY_LAWS).
 #pragma once
 
 #include <algorithm>

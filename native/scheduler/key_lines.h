@@ -37,7 +37,6 @@ class KeyLines {
     bool last = false;   ///< behind every call that is not
     Nanos prefill = 0;   ///< what `ahead` sums
     std::int64_t kv = 0;
-    Nanos longest = 0;  ///< see mostPrefill
   };
   /// What the calls of the queue share now; ns and tokens.
   struct Common {
@@ -52,10 +51,9 @@ class KeyLines {
   };
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(slots_.size()); }
-  /// Upper bounds over the calls, of `output`, `context` and `longest`.
+  /// Upper bounds over the calls.
   double mostOutput() const { return mostOutput_; }
   double mostContext() const { return mostContext_; }
-  Nanos mostPrefill() const { return mostPrefill_; }
 
   /// `positions` belongs to all queues together, by call slot.
   void add(std::uint32_t slot, const Line& line, std::vector<std::uint32_t>* positions) {
@@ -143,8 +141,7 @@ class KeyLines {
       for (std::size_t p = 0; p < kPairs; ++p) {
         const Block& block = blocks_[b];
         const auto term = [&](std::size_t k) { return pair<Real>(block.term[k], p); };
-        const Real v =
-            term(kShift) + at[0] * term(kInverse) + at[1] * term(kOutput) + at[2] * term(kReach);
+        const Real v = term(kShift) + at[0] * term(kInverse) + at[1] * term(kOutput) + at[2] * term(kReach);
         const Whole surely = v > above;  // all bits where it holds
         const Whole perhaps = v >= below;
         prefill[p] += surely & pair<Whole>(costs_[b].prefill, p);
@@ -225,7 +222,6 @@ class KeyLines {
     origin_ = line.start;
     bound_.fill(0);
     mostOutput_ = mostContext_ = 0;
-    mostPrefill_ = 0;
     removed_ = 0;
   }
 
@@ -235,9 +231,6 @@ class KeyLines {
     block.clear(i);
     costs_[at / kLanes].prefill[i] = line.prefill;
     costs_[at / kLanes].kv[i] = line.kv;
-    mostPrefill_ = std::max(mostPrefill_, line.longest);
-    mostOutput_ = std::max(mostOutput_, line.output);
-    mostContext_ = std::max(mostContext_, line.context);
     if (line.last) return;
     const double inverse = 1 / line.scale;
     block.term[kInverse][i] = inverse;
@@ -245,6 +238,8 @@ class KeyLines {
     block.term[kReach][i] = line.output * line.context * inverse;
     block.term[kShift][i] = (static_cast<double>(origin_ - line.start) + line.offset) * inverse;
     raise(block, i);
+    mostOutput_ = std::max(mostOutput_, line.output);
+    mostContext_ = std::max(mostContext_, line.context);
   }
 
   void raise(const Block& block, std::size_t i) {
@@ -260,11 +255,10 @@ class KeyLines {
 
   std::vector<std::uint32_t> slots_;
   std::vector<Block> blocks_;
-  std::vector<Costs> costs_;  ///< by block
+  std::vector<Costs> costs_;            ///< by block
   std::array<double, kTerms> bound_{};  ///< of the absolute value of each term
   double mostOutput_ = 0;
   double mostContext_ = 0;
-  Nanos mostPrefill_ = 0;
   Nanos origin_ = 0;
   std::uint32_t removed_ = 0;  ///< since the bounds were taken
 };

@@ -49,8 +49,7 @@ void Scheduler::findTakers() {
     while (taker.classIndex < takerClasses_.size() &&
            cluster_.at(takerClasses_[taker.classIndex].instance).hardwareClass != i.hardwareClass)
       ++taker.classIndex;
-    if (taker.classIndex == takerClasses_.size())
-      takerClasses_.push_back({m, taker.wait, taker.stretch, {}});
+    if (taker.classIndex == takerClasses_.size()) takerClasses_.push_back({m, taker.wait, taker.stretch, {}});
     TakerClass& k = takerClasses_[taker.classIndex];
     k.wait = std::min(k.wait, taker.wait);
     k.stretch = std::min(k.stretch, taker.stretch);
@@ -61,9 +60,6 @@ void Scheduler::findTakers() {
 bool Scheduler::bestMove(Move* best) {
   findTakers();
   if (takers_.empty()) return false;
-  double leastPerToken = HUGE_VAL;
-  for (const TakerClass& k : takerClasses_)
-    leastPerToken = std::min(leastPerToken, k.stretch * leastIteration(cluster_.latency(cluster_.at(k.instance))));
 
   const double threshold = config_.parameters[Parameter::kMigrateMs] * 1e-3;
   const auto count = static_cast<std::size_t>(config_.parameters[Parameter::kMigrateCandidates]);
@@ -72,9 +68,17 @@ bool Scheduler::bestMove(Move* best) {
   for (const std::uint32_t source : cluster_.byTie()) {
     if (queues_[source].empty()) continue;
     const double utilisation = utilisationOf(cluster_.at(source), now_, config_.parameters);
-    const double mostHere = mostGain(source, utilisation, leastPerToken);
+    // Where KV is not short, a finish is cheaper to tell than a rank: nobody is ranked where nobody can gain.
+    const IndexedHeap& queue = queues_[source];
+    const Instance& from = cluster_.at(source);
+    const bool futile = queue.size() > count &&
+                        from.ledger.reservedKv + from.backlog.kv <= from.spec.kvTokens &&
+                        std::all_of(queue.entries().begin(), queue.entries().end(), [&](const HeapEntry& e) {
+                          const PlacementView view = placementView(graph_.call(e.slot), e.slot);
+                          return tooLittle(projectedOn(view, source, utilisation) - leastOnTakers(view));
+                        });
 #if !LAXITY_LAWS
-    if (tooLittle(mostHere)) continue;
+    if (futile) continue;
 #endif
     mostUrgent(source, count);
     for (const HeapEntry& urgent : urgent_) {
@@ -96,11 +100,15 @@ bool Scheduler::bestMove(Move* best) {
         if (tooLittle(atMost)) continue;
 #endif
         if (!hasCredit(m, kvNeed(c), c.sequences, laxity::newTokens(c, m))) continue;
-        const Move move{there - projectedOn(view, m, t.utilisation), c.rank, view.estimate(m).exec,
-                        cluster_.at(m).tie, slot, m};
+        const Move move{there - projectedOn(view, m, t.utilisation),
+                        c.rank,
+                        view.estimate(m).exec,
+                        cluster_.at(m).tie,
+                        slot,
+                        m};
         if (!(move.gain > threshold) || (found && !move.better(*best))) continue;
 #if LAXITY_LAWS
-        if (tooLittle(mostHere) || tooLittle(most) || tooLittle(atMost)) std::abort();
+        if (futile || tooLittle(most) || tooLittle(atMost)) std::abort();
 #endif
         *best = move;
         found = true;
@@ -120,28 +128,6 @@ double Scheduler::leastOnTakers(const PlacementView& view) {
     least = std::min(least, k.floor.at(k.wait, k.stretch));
   }
   return least;
-}
-
-/// Not below the gain of any call that waits on `source`, where each of its tokens takes `leastPerToken`
-/// seconds or more on any taker. Known where lines say how long the calls are.
-double Scheduler::mostGain(std::uint32_t source, double utilisation, double leastPerToken) const {
-  const Instance& m = cluster_.at(source);
-  const Backlog& all = m.backlog;
-  const LatencyModel& latency = cluster_.latency(m);
-  // Positions matter only where KV is short; between an event and the refresh that follows it lines may be
-  // out of date.
-  if (!drawsLines_ || !needsDelta_ || !dirty_.empty() || !latency.risesWithLoad() ||
-      config_.kvNeed != KvNeed::kPromptAndOutput || m.ledger.reservedKv + all.kv > m.spec.kvTokens)
-    return HUGE_VAL;
-  const FinishTerms terms{all.prefill, 0, 0, 0, static_cast<double>(m.ledger.assigned)};
-  const auto finish = [&](double tokens) {
-    return projectedFinish(m, latency, now_, config_.parameters,
-                           {all.kv, all.waiting, tokens, lines_[source].mostPrefill()}, terms, utilisation);
-  };
-  // Linear in the tokens but for rounding: the larger end.
-  const double longest = lines_[source].mostOutput();
-  const double most = finish(longest);
-  return std::max(most - longest * leastPerToken, finish(0)) + 1e-9 * most;
 }
 
 double Scheduler::projectedOn(const PlacementView& view, std::uint32_t instance, double utilisation) const {

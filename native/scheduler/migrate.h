@@ -25,8 +25,8 @@
 // Time alone moves nothing: an instance that could take is considered again after an event of its own or a
 // change of any queue of its model. A call whose projected finish in its queue is not `migrateMs`, or the
 // best gain so far, above what it would take alone on a taker, behind what that has in progress, is not
-// compared with it; the calls of a queue are not looked at where the longest of them, behind all the others,
-// could not gain so much.
+// compared with it; where that holds for every call of a queue, whatever its position, the most urgent ones
+// are not looked for.
 #pragma once
 
 #include <cstdint>

@@ -157,9 +157,6 @@ KeyLines::Line Scheduler::lineOf(const Call& c) const {
   line.last = c.demoted;
   line.prefill = c.cost.prefill;
   line.kv = c.cost.kv;
-  const Instance& m = cluster_.at(c.instance);
-  const Estimate& e = estimates(static_cast<std::uint32_t>(&c - &graph_.call(0)))[m.hardwareClass];
-  line.longest = c.hasCached ? withCachedPrefix(e, c, c.instance, cluster_.latency(m)).prefill : e.prefill;
   std::visit(
       [&](const auto& order) {
         using Type = std::decay_t<decltype(order)>;

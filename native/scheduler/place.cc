@@ -103,7 +103,8 @@ const AheadIndex& Scheduler::aheadIndex(const Type& order, std::uint32_t instanc
   return index;
 }
 
-/// What stands ahead of a key that is not demoted, by lines and sorted queues; false where only a scan can tell.
+/// What stands ahead of a key that is not demoted, by lines and sorted queues; false where only a scan can
+/// tell.
 template <class Type>
 bool Scheduler::quickAhead(const Type& order, std::uint32_t instance, const CallKey<double>& key,
                            std::uint64_t rank, QueueAhead* sum) const {

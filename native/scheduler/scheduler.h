@@ -516,7 +516,6 @@ class Scheduler {
   void findTakers();
   double projectedOn(const PlacementView& view, std::uint32_t instance, double utilisation) const;
   double leastOnTakers(const PlacementView& view);
-  double mostGain(std::uint32_t source, double utilisation, double leastPerToken) const;
   void mostUrgent(std::uint32_t instance, std::size_t count);
 
   enum class TimerKind : std::uint8_t { kCall, kBreaker, kCorrection, kTelemetry, kKvPark, kBackOff };

@@ -24,6 +24,7 @@ struct Waiting {
   std::uint32_t output;
   std::int64_t context;
   bool last;
+  std::int64_t kv;
 
   KeyLines::Line line() const {
     return {start,
@@ -31,7 +32,9 @@ struct Waiting {
             scale,
             static_cast<double>(output),
             static_cast<double>(context),
-            last};
+            last,
+            prefill,
+            kv};
   }
   /// The exact key; larger goes first.
   double key(Nanos now, Nanos ready, const DecodePiece& piece, std::int64_t leased) const {
@@ -45,11 +48,15 @@ struct Waiting {
 }  // namespace
 
 TEST_SUITE("key lines") {
-  TEST_CASE("the most urgent call is always visited, and few others are") {
+  TEST_CASE(
+      "the most urgent call is always visited, what is ahead of a key summed, and few calls are asked "
+      "about") {
     std::uint64_t queries = 0;
     std::uint64_t missed = 0;
     std::uint64_t visited = 0;
     std::uint64_t present = 0;
+    std::uint64_t wrong = 0;
+    std::uint64_t asked = 0;
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
       Random random(7, seed);
       const bool ties = seed % 4 == 0;
@@ -74,7 +81,8 @@ TEST_SUITE("key lines") {
                        ties ? 4e9 : scale,
                        ties ? 100 : 1 + random.below(2000),
                        ties ? 2000 : 1 + random.below(30'000),
-                       random.below(20) == 0};
+                       random.below(20) == 0,
+                       1 + random.below(50'000)};
       };
       for (int step = 0; step < 300; ++step) {
         now += random.below(50'000'000);
@@ -113,6 +121,23 @@ TEST_SUITE("key lines") {
         for (const Waiting& call : calls) {
           if (call.key(now, ready, piece, leased) == best && !seen[call.slot]) ++missed;
         }
+        // Against the key of one of the calls, or between all of them.
+        const Waiting& other = calls[random.below(static_cast<std::uint32_t>(calls.size()))];
+        const double key = other.last ? std::max(best, 0.0) / 2 : other.key(now, ready, piece, leased);
+        const auto isAhead = [&](const Waiting& call) { return call.key(now, ready, piece, leased) > key; };
+        const KeyLines::Ahead ahead = lines.ahead(common, key, [&](std::uint32_t slot) {
+          if (!ties && !tiny) ++asked;
+          return isAhead(
+              *std::find_if(calls.begin(), calls.end(), [&](const Waiting& c) { return c.slot == slot; }));
+        });
+        KeyLines::Ahead naive;
+        for (const Waiting& call : calls) {
+          if (!isAhead(call)) continue;
+          naive.prefill += call.prefill;
+          naive.kv += call.kv;
+          ++naive.calls;
+        }
+        if (ahead.prefill != naive.prefill || ahead.kv != naive.kv || ahead.calls != naive.calls) ++wrong;
         ++queries;
         if (!ties && !tiny) present += calls.size();
       }
@@ -120,5 +145,7 @@ TEST_SUITE("key lines") {
     CHECK(queries > 50'000);
     CHECK(missed == 0);
     CHECK(visited * 10 < present);
+    CHECK(wrong == 0);
+    CHECK(asked * 10 < present);
   }
 }
