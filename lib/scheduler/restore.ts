@@ -193,11 +193,12 @@ function checkHeader(core: Core, header: LiveLogHeader, path: string): void {
 async function readGroups(
   path: string,
 ): Promise<{ header: LiveLogHeader | undefined; groups: Line[][]; end: number }> {
-  const file = await open(path).catch((cause: Error) => {
+  const unreadable = (cause: Error): never => {
     throw new LaxityError('ERR_LAXITY_FILE', `Cannot read the log: ${cause.message}`, path, { cause })
-  })
+  }
+  const file = await open(path).catch(unreadable)
   try {
-    const bytes = await file.readFile()
+    const bytes = await file.readFile().catch(unreadable)
     let header: LiveLogHeader | undefined
     const groups: Line[][] = []
     let group: Line[] = []
@@ -218,7 +219,7 @@ async function readGroups(
           (object as { version?: unknown }).version !== LOG_VERSION
         )
           throw new LaxityError('ERR_LAXITY_LOG', `Expected a log of version ${LOG_VERSION}`, place)
-        if (typeof header.live !== 'object')
+        if (typeof header.live?.wallMs !== 'number')
           throw new LaxityError('ERR_LAXITY_LOG', 'Not the log of a live scheduler', place)
         end = from
         continue
@@ -245,7 +246,7 @@ async function readGroups(
 function parse(line: Uint8Array, place: string): EventObject & Record<string, unknown> {
   try {
     const object: unknown = JSON.parse(Buffer.from(line).toString('utf8'))
-    if (typeof object === 'object' && object !== null) {
+    if (typeof object === 'object' && object !== null && !Array.isArray(object)) {
       for (const [name, value] of Object.entries(object)) {
         if (
           name !== 'kind' &&

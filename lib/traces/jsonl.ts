@@ -3,7 +3,6 @@ import { TraceBuilder } from './builder.ts'
 import { isObject } from './check.ts'
 import { grown } from './columns.ts'
 import { type Call, checkHeader, checkWorkflow, type Header, type Workflow } from './jsonl-lines.ts'
-import { MAX_WORKFLOW_EDGES } from './limits.ts'
 import { isBlank, type LineFormat } from './line-formats.ts'
 import { parseLine } from './parse-line.ts'
 import type { Place } from './place.ts'
@@ -120,13 +119,6 @@ export class JsonlReader implements LineFormat {
       }
       if (parents !== undefined && parents.length > 1 && hasRepeats(parents)) {
         throw repeatedParentError(parents, i, this.#place)
-      }
-      if (edges > MAX_WORKFLOW_EDGES) {
-        throw this.#place.error(
-          'ERR_LAXITY_LIMIT',
-          'calls',
-          `More than ${MAX_WORKFLOW_EDGES} parents in one workflow`,
-        )
       }
       this.#offset[i + 1] = edges
     }

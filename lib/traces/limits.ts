@@ -12,7 +12,10 @@ export const MAX_NAMES = 65_535
 
 export const MAX_WORKFLOW_CALLS = 65_536
 
-/** HexGen-Flow's stages imply a parent for every pair of neighbours, so edges need a bound of their own. */
+/**
+ * HexGen-Flow's stages imply a parent for every pair of neighbours, so edges need a bound of their own. A JSONL line has no
+ * room for as many: a parent takes four bytes of it.
+ */
 export const MAX_WORKFLOW_EDGES = 2 ** 22
 
 export const MAX_CALLS = 2 ** 26

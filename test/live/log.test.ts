@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { appendFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { appendFile, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -129,6 +129,42 @@ describe('the live log', () => {
       await code(Scheduler.restore({ ...options, cluster: instances(2), clock })),
       'ERR_LAXITY_LOG',
     )
+  })
+
+  it('is needed for a restore, with a TTL for its leases, and must be one of a live scheduler', async () => {
+    const refused = async (options: object, code: string, place: string, message: RegExp) =>
+      assert.rejects(Scheduler.restore({ cluster: instances(1), ...options } as never), {
+        code,
+        place,
+        message,
+      })
+    await refused({}, 'ERR_LAXITY_OPTION', 'options', /Expected a `log`/)
+    await refused(
+      { log: join(folder, 'x'), leaseTtlMs: 0 },
+      'ERR_LAXITY_OPTION',
+      'options',
+      /`leaseTtlMs` above 0/,
+    )
+    await refused({ log: folder }, 'ERR_LAXITY_FILE', folder, /EISDIR/)
+    const log = join(folder, 'header.log')
+    await new Scheduler({ cluster: instances(1), log }).close()
+    const [first, ...rest] = (await readFile(log, 'utf8')).split('\n')
+    const header = JSON.parse(first!)
+    for (const [change, message] of [
+      [{ live: undefined }, /Not the log of a live scheduler/],
+      [{ live: null }, /Not the log of a live scheduler/],
+      [{ live: { ...header.live, wallMs: '5' } }, /Not the log of a live scheduler/],
+      [{ version: 2 }, /Expected a log of version 1/],
+    ] as const) {
+      await writeFile(log, [JSON.stringify({ ...header, ...change }), ...rest].join('\n'))
+      await refused({ log }, 'ERR_LAXITY_LOG', `${log}:1`, message)
+    }
+    await writeFile(log, `${first}\n[1]\n`)
+    await refused({ log }, 'ERR_LAXITY_SYNTAX', `${log}:2`, /Expected one JSON object/)
+    await writeFile(log, [first, ...rest].join('\n'))
+    await mkdir(`${log}.tuner`)
+    await refused({ log, autoTune: true }, 'ERR_LAXITY_FILE', `${log}.tuner`, /Cannot read/)
+    await (await Scheduler.restore({ cluster: instances(1), log })).close()
   })
 
   it('begins anew where the process died before its first instant was on disk, and only there', async () => {

@@ -100,6 +100,55 @@ describe('the summary of a study', () => {
     assert.match(htmlReport([checkResult(document, 'study: ')]), /6 runs are missing/)
   })
 
+  it('compares policies in one figure where there is one rate, and the best of many in the others', async () => {
+    const orders = ['fcfs', 'urgency', 'ratio', 'workflow-fcfs', 'plas']
+    const policies = orders.flatMap((order) =>
+      ['round-robin', 'least-work-left'].map((placement) => ({
+        order,
+        placement,
+        name: `${order}/${placement}`,
+      })),
+    )
+    const study = await studyOf({
+      clusters: ['hexgen-homo'],
+      workloads: ['chess:8'],
+      rates: [2],
+      policies,
+      scales: [2, 5],
+      seeds: [1, 2],
+    })
+    const result = await runStudy(study, { out: join(folder(), 'policies'), workers: 1, summary: true })
+    const document = JSON.parse(JSON.stringify(studyDocument(study, result)))
+    const page = htmlReport([checkResult(document, 'study: ')])
+    const figures = JSON.parse(/id="figures">(.*?)<\/script>/s.exec(page)![1]!) as {
+      kind: string
+      title: string
+      rows?: { name: string; x: number; low?: number; high?: number }[]
+      series?: { name: string }[]
+    }[]
+    const dots = figures.find(({ title }) => title === 'P95 latency by policy')!
+    const cells = document.cells as {
+      policy: string
+      p95Ms: { mean: number; ci95: [number, number] | null }
+    }[]
+    assert.deepEqual(
+      dots.rows!.map(({ name, x, low, high }) => [name, x, low, high]),
+      cells.map(({ policy, p95Ms: { mean, ci95 } }) => [policy, mean, ci95?.[0], ci95?.[1]]),
+    )
+    assert.match(page, /<th[^>]*>95 % interval<\/th>/)
+    const lines = figures.find(({ title }) => title.startsWith('SLO attainment at 2/s'))!
+    const best = cells.toSorted((a, b) => a.p95Ms.mean - b.p95Ms.mean).slice(0, lines.series!.length)
+    assert.ok(lines.series!.length < cells.length)
+    assert.deepEqual(
+      new Set(lines.series!.map(({ name }) => name)),
+      new Set(best.map(({ policy }) => policy)),
+    )
+    // Nothing finished: no point is drawn, and it comes last.
+    cells[0]!.p95Ms = { mean: null as never, ci95: null }
+    const without = htmlReport([checkResult(document, 'study: ')])
+    assert.doesNotMatch(without.replace(/<script>[\s\S]*/, ''), /NaN/)
+  })
+
   it('is refused with its place where a file is damaged', () => {
     const cell = { cluster: 'c', workload: 'w', rate: 1, policy: 'p', parameters: {}, seeds: 1 }
     const bad = { command: 'study', id: 'i', name: 'n', version: '1', runs: 1, doneRuns: 1, seeds: [1] }

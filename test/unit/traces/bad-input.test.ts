@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { gzipSync } from 'node:zlib'
 import type { ErrorCode } from '../../../lib/errors.ts'
-import { readTrace } from '../../../lib/traces/read.ts'
+import { readTrace, TRACE_FORMATS } from '../../../lib/traces/read.ts'
 import { assertFails, call, readText, workflow } from './shared.ts'
 
 type Case = [title: string, content: string | Buffer, code: ErrorCode, place: string, message: RegExp]
@@ -269,6 +269,13 @@ const jsonl: Case[] = [
     /at least one/,
   ],
   [
+    'too many template entries',
+    `{"laxity":"trace","version":1,"template":[${Array(65_537).fill('{}').join()}]}`,
+    'ERR_LAXITY_LIMIT',
+    't:1: template',
+    /65536 entries/,
+  ],
+  [
     'a bad template entry',
     '{"laxity":"trace","version":1,"template":[{"stage":"s","promptTokens":1,"outputTokens":-1}]}',
     'ERR_LAXITY_FIELD',
@@ -310,6 +317,13 @@ const hexgen: Case[] = [
   ['bytes that are not UTF-8', Buffer.from('[\n\n{"\xe9":1}]', 'latin1'), 'ERR_LAXITY_UTF8', 't:3', /UTF-8/],
   ['a cut UTF-8 character', Buffer.from('[{"€').subarray(0, -1), 'ERR_LAXITY_UTF8', 't:1', /UTF-8/],
   ['an overlong workflow', `[{"${'x'.repeat(2 ** 24)}"`, 'ERR_LAXITY_LIMIT', 't:1: [0]', /16 MiB/],
+  [
+    'too many steps',
+    `[{"Text2SQLRequest":[${Array(65_537).fill('{"step":"a","input_length":1,"output_length":1}').join()}]}]`,
+    'ERR_LAXITY_LIMIT',
+    't:1: [0].Text2SQLRequest',
+    /65536 steps/,
+  ],
   ['an element that is no object', '[\n5]', 'ERR_LAXITY_FIELD', 't:2: [0]', /an object/],
   [
     'another list',
@@ -447,6 +461,12 @@ describe('bad traces', () => {
     it('a forced format that is not the one of the file', async () => {
       await assertFails(readText(good, { format: 'hexgen' }), 'ERR_LAXITY_SYNTAX', 't:1')
       await assertFails(readText('[]', { format: 'jsonl' }), 'ERR_LAXITY_SYNTAX', 't:1')
+    })
+
+    it('a forced format of a file without anything in it', async () => {
+      for (const format of TRACE_FORMATS)
+        for (const text of ['', ' \n\n'])
+          await assertFails(readText(text, { format }), 'ERR_LAXITY_EMPTY', 't')
     })
 
     it('an abort, before and while reading', async () => {

@@ -317,6 +317,8 @@ describe('recorded sessions', () => {
       [['calls', 2, 10], [3], 'CYCLE', 'calls[3][10]', /3 waits for 2 waits for 3/],
       [['calls', 2, 10], [2], 'CYCLE', 'calls[2][10]', /2 waits for 2/],
       [['id'], 'used', 'DUPLICATE', 'id', /"used" was used before/],
+      [['calls'], Array(65_537).fill(0), 'LIMIT', 'calls', /More than 65536 calls/],
+      [['calls', 2, 10], Array(2 ** 22 + 1).fill(0), 'LIMIT', 'calls[2][10]', /More than 4194304 parents/],
     ],
     bfcl: [
       [['func_doc_tokens'], 1.5, 'FIELD', 'func_doc_tokens', /got 1.5/],
