@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <vector>
 
+#include "generated_trace.h"
 #include "simulator/simulation.h"
 #include "workload/chess.h"
 
@@ -27,36 +27,11 @@ inline LatencyModel constants(double prefill, double decode) {
   return model;
 }
 
-/// Columns that own their memory.
-struct Workload {
-  std::vector<std::uint32_t> firstCall, prompt, output, parentOffset, parents, cached;
-  std::vector<std::uint16_t> stage;
-  std::vector<double> gap;
+struct Workload : GeneratedTrace {
   Trace trace;
 
-  GeneratedColumns sized(std::uint32_t workflows, const GeneratedSizes& sizes) {
-    firstCall.resize(workflows + 1);
-    parentOffset.resize(sizes.calls + 1);
-    parents.resize(sizes.edges);
-    for (auto* column : {&prompt, &output, &cached}) column->resize(sizes.calls);
-    stage.resize(sizes.calls);
-    gap.resize(sizes.calls);
-    return {firstCall.data(),    stage.data(),   prompt.data(), output.data(),
-            parentOffset.data(), parents.data(), cached.data(), gap.data()};
-  }
-  void bind(std::uint32_t workflows, const GeneratedSizes& sizes) {
-    TraceColumns c;
-    c.workflows = workflows;
-    c.calls = sizes.calls;
-    c.edges = sizes.edges;
-    c.firstCall = firstCall.data();
-    c.stage = stage.data();
-    c.promptTokens = prompt.data();
-    c.outputTokens = output.data();
-    c.toolGapMs = gap.data();
-    c.parentOffset = parentOffset.data();
-    c.parents = parents.data();
-    if (!ok(trace.bind(c))) fail("trace");
+  void bind() {
+    if (!ok(trace.bind(columns()))) fail("trace");
   }
 };
 
@@ -64,7 +39,7 @@ inline void chess(std::uint32_t workflows, Workload* w) {
   const ChessSpec spec{workflows, 3, 1};
   const GeneratedSizes sizes = chessSizes(spec);
   chessFill(spec, w->sized(workflows, sizes));
-  w->bind(workflows, sizes);
+  w->bind();
 }
 
 /// HexGen-Flow's second heterogeneous cluster, as often as `instances` has room for it.

@@ -108,7 +108,7 @@ void bfcl(std::uint32_t workflows, Workload* w) {
   GeneratedSizes sizes;
   if (!ok(agenticSizes(spec, &sizes))) fail("workload");
   agenticFill(spec, w->sized(workflows, sizes));
-  w->bind(workflows, sizes);
+  w->bind();
 }
 
 void simulatePath(const Workload& workload, const ClusterSpec& cluster, RunOptions options) {

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
 import { loadAddon } from '../load-addon.ts'
 import type { RunOptions } from '../simulator/options.ts'
+import { PAIR_NAMES } from '../simulator/read-pairs.ts'
 import { addTraceFlags, addWorkloadFlag, numeric, type TraceFlags } from './trace.ts'
 
 const DEFAULT_CLUSTER = 'hexgen-hetero-2'
@@ -211,13 +212,7 @@ const SHARED = [
   'deadlines',
   'workers',
   'seed',
-  'reserve',
-  'staging',
-  'decodeAdmission',
-  'links',
-  'backfill',
-  'lateDecode',
-  'overlap',
+  ...PAIR_NAMES,
   'planning',
   'planLatencyMs',
   'remaining',

@@ -16,6 +16,7 @@ import type { TraceTable } from '../traces/table.ts'
 import type { AutoTuneOptions } from '../tuning/auto-options.ts'
 import type { Policy } from './policies.ts'
 import type { PredictionErrorOptions } from './prediction-error.ts'
+import { PAIR_NAMES } from './read-pairs.ts'
 import type { ToldFuture } from './read-planning.ts'
 import type { TenantOptions, TenantSplit } from './read-tenants.ts'
 
@@ -235,13 +236,7 @@ const RUN_KEYS = [
   'model',
   'gpu',
   'tp',
-  'reserve',
-  'staging',
-  'decodeAdmission',
-  'links',
-  'backfill',
-  'lateDecode',
-  'overlap',
+  ...PAIR_NAMES,
   'planning',
   'planLatencyMs',
   'remaining',

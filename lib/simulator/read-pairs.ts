@@ -12,7 +12,7 @@ export interface CheckedPairs {
   given: readonly string[]
 }
 
-const NAMES = [
+export const PAIR_NAMES = [
   'reserve',
   'staging',
   'decodeAdmission',
@@ -34,7 +34,7 @@ export function readPairOptions(reader: OptionReader): CheckedPairs {
     overlap: reader.number('overlap', 0, 'a number from 0 to 1', (value) => value >= 0 && value <= 1),
   }
   if (options.staging === 'unlimited' && reader.given('reserve')) addReserveProblem(reader)
-  return { options, given: NAMES.filter((name) => reader.given(name)) }
+  return { options, given: PAIR_NAMES.filter((name) => reader.given(name)) }
 }
 
 export function addReserveProblem(reader: OptionReader): void {

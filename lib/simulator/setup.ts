@@ -42,12 +42,18 @@ export interface RunSetup {
 
 type OneOrMany = Pick<RunSetup, 'alpha' | 'replication' | 'replications'>
 
+/** The policy as results name it. */
+export function policyOf(run: Prepared['run']): RunSetup['policy'] {
+  const { order, binding } = run
+  return { order, placement: placementName(run.placement), binding, migrate: run.migrate === true }
+}
+
 export function setupOf(prepared: Prepared, error: string | undefined, runs: OneOrMany): RunSetup {
   const { run, trace, cluster, nativeCluster } = prepared
-  const { order, binding, knowledge, feedback, lookahead, arrivals, sloScale, sloBase, compat } = run
+  const { knowledge, feedback, lookahead, arrivals, sloScale, sloBase, compat } = run
   const labels = cluster.instances.map(({ label }) => label)
   return {
-    policy: { order, placement: placementName(run.placement), binding, migrate: run.migrate === true },
+    policy: policyOf(run),
     parameters: run.parameters,
     knowledge,
     feedback,

@@ -13,7 +13,7 @@ import { isAlpha, readOptions } from './read-options.ts'
 import { type CheckedPlanning, remainingText } from './read-planning.ts'
 import { type CacheCounts, type CallColumns, SimulationResult } from './result.ts'
 import { sacrificeColumn, sacrificeOf, sacrificeShare } from './sacrifice.ts'
-import { setupOf } from './setup.ts'
+import { policyOf, setupOf } from './setup.ts'
 import { OptionReader } from './validate.ts'
 
 export const DEFAULT_ALPHA = 0.3
@@ -81,12 +81,7 @@ export async function simulate(options: SimulateOptions): Promise<SimulationResu
   return new SimulationResult({
     trace,
     cluster: prepared.cluster,
-    policy: {
-      order: run.order,
-      placement: placementName(run.placement),
-      binding: run.binding,
-      migrate: run.migrate === true,
-    },
+    policy: policyOf(run),
     knowledge: run.knowledge,
     feedback: run.feedback,
     arrivals: run.arrivals,

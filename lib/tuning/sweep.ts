@@ -1,7 +1,6 @@
 import type { RowBound } from '../bounds/row.ts'
 import { expected, LaxityError } from '../errors.ts'
 import type { Arrivals, Feedback, Knowledge, NativeAddon } from '../native.ts'
-import { placementName } from '../scheduler/placement.ts'
 import { type BatchResult, runBatch } from '../simulator/batch.ts'
 import type { COLUMNS, Column } from '../simulator/chunk.ts'
 import { RUN_KEYS, type RunOptions } from '../simulator/options.ts'
@@ -9,7 +8,7 @@ import type { Policy } from '../simulator/policies.ts'
 import { prepare } from '../simulator/prepare.ts'
 import { type ArrivalShape, isRandom } from '../simulator/read-arrivals.ts'
 import { isAlpha, readOptions } from '../simulator/read-options.ts'
-import { type RunSetup, setupOf } from '../simulator/setup.ts'
+import { policyOf, type RunSetup, setupOf } from '../simulator/setup.ts'
 import { loadNative } from '../simulator/simulate.ts'
 import { type Fairness, fairnessOf, meanTenants, type TenantMetrics } from '../simulator/tenants.ts'
 import { OptionReader } from '../simulator/validate.ts'
@@ -174,12 +173,7 @@ export async function sweep(options: SweepOptions): Promise<SweepResult> {
   const cpuMs = table.total('cpuMs')
   return {
     objective,
-    policy: {
-      order: run.order,
-      placement: placementName(run.placement),
-      binding: run.binding,
-      migrate: run.migrate === true,
-    },
+    policy: policyOf(run),
     knowledge: run.knowledge,
     feedback: run.feedback,
     arrivals: run.arrivals,

@@ -100,6 +100,7 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : ObjectWrap<Schedu
   }
   scheduler_ = std::make_unique<Scheduler>(schedulerConfig(cluster, policy));
   scheduler_->setFreed(&freed_);
+  scheduler_->sumAttained();
 }
 
 /// Throws and returns true inside a placement that this very scheduler has called.

@@ -53,7 +53,7 @@ Status Scheduler::finished(Nanos t, const Finished& e) {
   const std::uint32_t predicted = c.timedTokens;
   if (c.state == CallState::kPrefilling) prefilled(slot);
   observe(CallStep::kServed, c, e.outputTokens > 0 ? e.outputTokens : c.predictedTokens);
-  attained(c, e.outputTokens);
+  if (sumsAttained_) attained(c, e.outputTokens);
   if (rules_.any) {
     outcomeOk(slot);
     if (e.outputTokens > 0) learnFrom(slot, e.outputTokens);

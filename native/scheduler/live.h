@@ -1,7 +1,7 @@
 // What the scheduler keeps beyond queues and ledger where it stands in front of real engines: queue limits
 // and ages, lease ages, breakers, corrections of the ledger, learned lengths and speeds. All of it moves on
 // events with t, so it runs in virtual time and replays. With every parameter at its default and no speed to
-// learn, nothing here is touched but what tenants attained.
+// learn, nothing here is touched but what tenants attained, where that is asked for.
 #pragma once
 
 #include <vector>
@@ -85,7 +85,8 @@ struct LiveState {
   std::uint64_t retriesRefused = 0;
   std::uint64_t kvExpired = 0;
   std::uint64_t revoked = 0;
-  std::vector<double> attained;         ///< by tenant: weighted tokens of what was finished (vtc.h's weights)
+  /// By tenant, where that is asked for: weighted tokens of what was finished (vtc.h's weights).
+  std::vector<double> attained;
   std::vector<std::uint8_t> revocable;  ///< per instance: its lookahead leases can be taken back
   LengthPredictor lengths;
   Speeds speeds;

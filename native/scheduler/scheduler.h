@@ -174,6 +174,8 @@ class Scheduler {
   void setLog(EventLog* log) { log_ = log; }
   /// Slots of the workflows whose records were freed are appended there.
   void setFreed(std::vector<std::uint32_t>* freed) { freed_ = freed; }
+  /// What tenants attain is summed from now on, for who shows it (LiveState::attained).
+  void sumAttained() { sumsAttained_ = true; }
   const SchedulerConfig& config() const { return config_; }
   const LiveState& live() const { return live_; }
   /// In 1/1000; 1000 where none was told.
@@ -636,7 +638,8 @@ class Scheduler {
   std::vector<std::pair<std::uint16_t, std::uint32_t>> shareWeights_;
   bool anyRevocable_ = false;
   std::uint32_t failing_ = kNoSlot;  ///< the call whose failure is being applied
-  bool revoked_ = false;             ///< in this decide: calls are to be placed again
+  bool sumsAttained_ = false;
+  bool revoked_ = false;  ///< in this decide: calls are to be placed again
   LiveRules rules_;
   LiveState live_;
   Random retryRandom_;  ///< from tieSeed

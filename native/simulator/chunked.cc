@@ -27,17 +27,17 @@ std::uint32_t Chunked::prefillFree(const EngineBatch& b) const {
 
 void Chunked::price(const EngineBatch& b) {
   const MixedPiece mixed = b.latency->mixed(b.running, b.context, chunks_);
-  clock_.piece = mixed.decode;
+  segment_.clock.piece = mixed.decode;
   if (load_ > 0) [[unlikely]] {
-    const FineSum base = clock_.piece.base + (FineSum{load_} << kFineBits);
-    clock_.piece.base = static_cast<Fine>(std::min(base, FineSum{INT64_MAX}));
+    const FineSum base = segment_.clock.piece.base + (FineSum{load_} << kFineBits);
+    segment_.clock.piece.base = static_cast<Fine>(std::min(base, FineSum{INT64_MAX}));
   }
   pieceIterations_ = mixed.iterations;
 }
 
 void Chunked::commit(EngineBatch& b, std::int64_t k) {
   if (k == 0) return;
-  clock_.commit(b.context, b.running, k);
+  segment_.clock.commit(b.context, b.running, k);
   b.commit(k);
   for (PrefillChunk& chunk : chunks_) chunk.doneTokens += static_cast<std::uint32_t>(k * chunk.newTokens);
   if (!chunks_.empty()) {
@@ -45,28 +45,22 @@ void Chunked::commit(EngineBatch& b, std::int64_t k) {
     pieceIterations_ -= k;
     if (repeats_ == 0) return;
   }
-  if (pieceIterations_ == 0 || b.context >= clock_.piece.contextEnd) price(b);
+  if (pieceIterations_ == 0 || b.context >= segment_.clock.piece.contextEnd) price(b);
 }
 
 /// Finds the next iteration after which something changes: a finish, an overrun, full KV, the end of the
 /// composition or of a linear piece.
 void Chunked::schedule(EngineBatch& b) {
   std::int64_t k = chunks_.empty() ? INT64_MAX : std::min(repeats_, pieceIterations_);
-  if (b.running > 0) {
-    k = std::min(k, b.untilChange());
-    if (clock_.piece.contextEnd != INT64_MAX) {
-      k = std::min(k, (clock_.piece.contextEnd - b.context + b.running - 1) / b.running);
-    }
-  }
-  eventIterations_ = k;
-  b.event = endOf(b, k);
+  if (b.running > 0) k = std::min(k, segment_.untilChange(b));
+  segment_.setEvent(b, k);
 }
 
 void Chunked::advance(EngineBatch& b, Nanos t) {
   opened_ = false;
   prefilled_.clear();
   const bool woken = b.wake == t;
-  const std::int64_t k = b.event == t ? eventIterations_ : wakeIterations_;
+  const std::int64_t k = segment_.dueAt(b, t);
   b.wake = kNever;
   if (b.event != t && !woken) return;
   commit(b, k);
@@ -82,7 +76,7 @@ void Chunked::advance(EngineBatch& b, Nanos t) {
     schedule(b);
     return;
   }
-  b.busy += t - clock_.start;
+  segment_.end(b, t);
   over_ = true;
   opened_ = closed_ && prefillFree(b) > 0;
 }
@@ -105,21 +99,11 @@ void Chunked::endChunks(EngineBatch& b) {
   calls_.resize(cut ? 1 : 0);
 }
 
-/// Where an iteration ends at t, commits up to it, so that the KV counts are those of t; else wakes at the
-/// next end.
 bool Chunked::reach(EngineBatch& b, Nanos t) {
-  const std::int64_t k = boundary(b, t);
-  const Nanos end = endOf(b, k);
-  if (end != t) {
-    wakeIterations_ = k;
-    b.wake = end;
-    return false;
-  }
-  if (k > 0) {
+  return segment_.reach(b, t, [&](std::int64_t k) {
     commit(b, k);
     schedule(b);
-  }
-  return true;
+  });
 }
 
 /// Spends the budget of the next iteration.
@@ -153,7 +137,7 @@ void Chunked::settle(EngineBatch& b, Nanos t) {
     // Chunks in progress leave no budget, or end with this iteration.
     if (!chunks_.empty() || b.running >= b.spec.chunkTokens) return;
     if (b.fifoEmpty() || !b.headFits() || !reach(b, t) || !b.headFits()) return;
-    b.busy += t - clock_.start;
+    segment_.end(b, t);
   }
   compose(b);
   over_ = b.batchChanged = false;
@@ -163,7 +147,7 @@ void Chunked::settle(EngineBatch& b, Nanos t) {
     b.event = kNever;
     return;
   }
-  clock_.restart(t);
+  segment_.clock.restart(t);
   price(b);
   schedule(b);
 }

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "simulator/engine_batch.h"
-#include "simulator/iterations.h"
+#include "simulator/segment.h"
 
 namespace laxity {
 
@@ -26,9 +26,7 @@ class Chunked {
   void reset();
   void advance(EngineBatch& b, Nanos t);
   void settle(EngineBatch& b, Nanos t);
-  bool standsAt(const EngineBatch& b, Nanos t) const {
-    return b.idle() || over_ || (b.wake == kNever && endOf(b, boundary(b, t)) == t);
-  }
+  bool standsAt(const EngineBatch& b, Nanos t) const { return b.idle() || over_ || segment_.standsAt(b, t); }
   bool atBoundaryOrWake(EngineBatch& b, Nanos t) { return b.idle() || over_ || reach(b, t); }
   /// Tokens of the budget that neither a decode nor a prefill in hand will take.
   std::uint32_t prefillFree(const EngineBatch& b) const;
@@ -38,16 +36,12 @@ class Chunked {
   /// At a boundary: the next settle begins a segment.
   void endSegment(EngineBatch& b, Nanos t) {
     if (!b.idle() && !over_) {
-      b.busy += t - clock_.start;
+      segment_.end(b, t);
       over_ = true;
     }
   }
 
  private:
-  Nanos endOf(const EngineBatch& b, std::int64_t k) const { return clock_.end(b.context, b.running, k); }
-  std::int64_t boundary(const EngineBatch& b, Nanos t) const {
-    return clock_.atOrAfter(t, b.context, b.running);
-  }
   bool reach(EngineBatch& b, Nanos t);
   void commit(EngineBatch& b, std::int64_t k);
   void schedule(EngineBatch& b);
@@ -55,11 +49,9 @@ class Chunked {
   void endChunks(EngineBatch& b);
   void compose(EngineBatch& b);
 
-  Iterations clock_;
-  std::int64_t pieceIterations_ = 0;  ///< for which clock_.piece holds
+  Segment segment_;
+  std::int64_t pieceIterations_ = 0;  ///< for which the piece of the segment holds
   std::int64_t repeats_ = 0;          ///< iterations of this composition
-  std::int64_t eventIterations_ = 0;
-  std::int64_t wakeIterations_ = 0;
   /// The iteration in progress; between an advance and the settle that follows only the prefill that was cut.
   std::vector<PrefillChunk> chunks_;
   std::vector<EngineCall> calls_;      ///< theirs

@@ -50,8 +50,8 @@ void DecodeOnly::dropRoom(EngineBatch& b, std::uint32_t slot, Nanos t) {
     const auto room = find(*calls, slot);
     if (room == calls->end()) continue;
     if (b.growing > 0 && !prefilling_ && !b.batchChanged) {  // the iterations since the last commit count
-      std::int64_t k = boundary(b, t);
-      if (endOf(b, k) > t) --k;
+      std::int64_t k = segment_.boundary(b, t);
+      if (segment_.endOf(b, k) > t) --k;
       peak_ = std::max(peak_, b.kvUsed + k * b.growing);
     }
     --b.prefilling;
@@ -61,39 +61,17 @@ void DecodeOnly::dropRoom(EngineBatch& b, std::uint32_t slot, Nanos t) {
   }
 }
 
-/// The time of k iterations that the batch has committed, from `context` on.
-void DecodeOnly::noteTime(EngineBatch& b, std::int64_t context, std::int64_t k) {
-  clock_.commit(context, b.running, k);
-  if (k > 0 && b.context >= clock_.piece.contextEnd) clock_.piece = b.latency->piece(b.running, b.context);
-}
-
-/// Makes k iterations of the segment part of its committed past.
+/// Makes k iterations part of the past.
 void DecodeOnly::commit(EngineBatch& b, std::int64_t k) {
-  const std::int64_t context = b.context;
-  b.commit(k);
+  segment_.commit(b, k);
   notePeak(b);
-  noteTime(b, context, k);
-}
-
-/// Finds the next iteration after which something changes: a finish, an overrun, full KV, the end of a linear
-/// piece.
-void DecodeOnly::schedule(EngineBatch& b) {
-  if (b.running == 0) {
-    b.event = kNever;
-    return;
-  }
-  std::int64_t k = b.untilChange();
-  if (clock_.piece.contextEnd != INT64_MAX) {
-    k = std::min(k, (clock_.piece.contextEnd - b.context + b.running - 1) / b.running);
-  }
-  eventIterations_ = k;
-  b.event = endOf(b, k);
+  segment_.schedule(b);
 }
 
 void DecodeOnly::advance(EngineBatch& b, Nanos t) {
   joined_.clear();
   if (b.event != t && b.wake != t) return;  // only its arrivals brought it here
-  const std::int64_t k = b.event == t ? eventIterations_ : wakeIterations_;
+  const std::int64_t k = segment_.dueAt(b, t);
   b.wake = kNever;
   if (prefilling_) {
     if (b.event != t) return;
@@ -105,19 +83,12 @@ void DecodeOnly::advance(EngineBatch& b, Nanos t) {
   }
   if (b.event != t) {
     commit(b, k);
-    schedule(b);
     return;
   }
-  const std::int64_t context = b.context;
-  b.commit(k);
-  notePeak(b);
-  b.endIteration();
-  if (b.batchChanged) {  // the segment is over, and nobody asks for its sum again
-    b.busy += t - clock_.start;
-  } else {
-    noteTime(b, context, k);
-    schedule(b);
-  }
+  segment_.reachEvent(b, t, [&] {
+    notePeak(b);
+    b.endIteration();
+  });
 }
 
 void DecodeOnly::join(EngineBatch& b, Nanos t) {
@@ -126,7 +97,7 @@ void DecodeOnly::join(EngineBatch& b, Nanos t) {
   if (arrived_.empty() && !full(b)) return;
   if (b.running > 0 && !b.batchChanged) {
     if (!reach(b, t)) return;
-    b.busy += t - clock_.start;
+    segment_.end(b, t);
   }
   for (const EngineCall& call : arrived_) {
     b.join(call);
@@ -138,21 +109,8 @@ void DecodeOnly::join(EngineBatch& b, Nanos t) {
   again_ += b.fifo.size() - waiting;
 }
 
-/// Where an iteration ends at t, commits up to it, so that the KV counts are those of t; else wakes at the
-/// next end.
 bool DecodeOnly::reach(EngineBatch& b, Nanos t) {
-  const std::int64_t k = boundary(b, t);
-  const Nanos end = endOf(b, k);
-  if (end != t) {
-    wakeIterations_ = k;
-    b.wake = end;
-    return false;
-  }
-  if (k > 0) {
-    commit(b, k);
-    schedule(b);
-  }
-  return true;
+  return segment_.reach(b, t, [&](std::int64_t k) { commit(b, k); });
 }
 
 bool DecodeOnly::someoneFits(const EngineBatch& b) const {
@@ -188,7 +146,7 @@ void DecodeOnly::giveRoom(EngineBatch& b, Nanos t) {
         rooms_.push_back(call);
         continue;
       }
-      if (!b.batchChanged && b.running > 0) b.busy += t - clock_.start;
+      if (!b.batchChanged && b.running > 0) segment_.end(b, t);
       b.join(call);
       continue;
     }
@@ -207,7 +165,7 @@ void DecodeOnly::settle(EngineBatch& b, Nanos t) {
   if (segment && (!someoneFits(b) || !reach(b, t))) return;
   giveRoom(b, t);
   if (prefilling_) {
-    if (segment && !b.batchChanged) b.busy += t - clock_.start;
+    if (segment && !b.batchChanged) segment_.end(b, t);
     b.event = std::min(kMaxTime, t + b.latency->prefill(call_.newTokens(), call_.cachedTokens) + call_.load);
     b.batchChanged = true;
     b.wake = kNever;
@@ -215,14 +173,11 @@ void DecodeOnly::settle(EngineBatch& b, Nanos t) {
   }
   if (!segment || b.batchChanged) {
     b.batchChanged = false;
-    if (b.running > 0) {
-      clock_.restart(t);
-      clock_.piece = b.latency->piece(b.running, b.context);
-    }
+    segment_.begin(b, t);
   }
-  schedule(b);
+  segment_.schedule(b);
   if (full(b)) {
-    wakeIterations_ = 0;
+    segment_.wakeIterations = 0;
     b.wake = t;
   }
 }

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "simulator/engine_batch.h"
-#include "simulator/iterations.h"
+#include "simulator/segment.h"
 
 namespace laxity {
 
@@ -46,8 +46,7 @@ class DecodeOnly {
   void settle(EngineBatch& b, Nanos t);
 
   bool standsAt(const EngineBatch& b, Nanos t) const {
-    return !prefilling_ &&
-           (b.running == 0 || b.batchChanged || (b.wake == kNever && endOf(b, boundary(b, t)) == t));
+    return !prefilling_ && (b.running == 0 || b.batchChanged || segment_.standsAt(b, t));
   }
   bool atBoundaryOrWake(EngineBatch& b, Nanos t) {
     if (prefilling_) return false;  // the end of the prefill is an event anyway
@@ -69,14 +68,8 @@ class DecodeOnly {
   std::int64_t kvPeak() const { return peak_; }  ///< most KV in use so far, tokens
 
  private:
-  Nanos endOf(const EngineBatch& b, std::int64_t k) const { return clock_.end(b.context, b.running, k); }
-  std::int64_t boundary(const EngineBatch& b, Nanos t) const {
-    return clock_.atOrAfter(t, b.context, b.running);
-  }
   bool reach(EngineBatch& b, Nanos t);
   void commit(EngineBatch& b, std::int64_t k);
-  void noteTime(EngineBatch& b, std::int64_t context, std::int64_t k);
-  void schedule(EngineBatch& b);
   bool fits(const EngineBatch& b, const EngineCall& call) const {
     return b.running + b.prefilling < b.spec.maxSequences &&
            b.kvUsed + b.growing + call.kv <= b.spec.kvTokens;
@@ -92,9 +85,7 @@ class DecodeOnly {
 
   bool backfill_ = false;
   bool kvFirst_ = false;
-  Iterations clock_;
-  std::int64_t eventIterations_ = 0;
-  std::int64_t wakeIterations_ = 0;
+  Segment segment_;
   std::size_t again_ = 0;  ///< evicted calls, which stand in front of the queue
   bool prefilling_ = false;
   EngineCall call_;  ///< prefilled again

@@ -4,38 +4,9 @@
 
 namespace laxity {
 
-/// The time of k iterations that the batch has committed, from `context` on.
-void PrefillFirst::noteTime(EngineBatch& b, std::int64_t context, std::int64_t k) {
-  clock_.commit(context, b.running, k);
-  if (k > 0 && b.context >= clock_.piece.contextEnd) clock_.piece = b.latency->piece(b.running, b.context);
-}
-
-/// Makes k iterations of the segment part of its committed past.
-void PrefillFirst::commit(EngineBatch& b, std::int64_t k) {
-  const std::int64_t context = b.context;
-  b.commit(k);
-  noteTime(b, context, k);
-}
-
-/// Finds the next iteration after which something changes: a finish, an overrun, full KV, the end of a linear
-/// piece.
-void PrefillFirst::schedule(EngineBatch& b) {
-  if (b.prefilling > 0) return;
-  if (b.running == 0) {
-    b.event = kNever;
-    return;
-  }
-  std::int64_t k = b.untilChange();
-  if (clock_.piece.contextEnd != INT64_MAX) {
-    k = std::min(k, (clock_.piece.contextEnd - b.context + b.running - 1) / b.running);
-  }
-  eventIterations_ = k;
-  b.event = endOf(b, k);
-}
-
 void PrefillFirst::advance(EngineBatch& b, Nanos t) {
   const bool woken = b.wake == t;
-  const std::int64_t k = b.event == t ? eventIterations_ : wakeIterations_;
+  const std::int64_t k = segment_.dueAt(b, t);
   b.wake = kNever;
   if (b.prefilling > 0) {
     if (b.event != t) return;
@@ -52,37 +23,21 @@ void PrefillFirst::advance(EngineBatch& b, Nanos t) {
   }
   if (b.event != t && !woken) return;
   if (b.event != t) {
-    commit(b, k);
-    schedule(b);
+    segment_.commit(b, k);
+    segment_.schedule(b);
     return;
   }
-  const std::int64_t context = b.context;
-  b.commit(k);
-  b.endIteration();
-  b.evictUntilFits();
-  if (b.batchChanged) {  // the segment is over, and nobody asks for its sum again
-    b.busy += t - clock_.start;
-  } else {
-    noteTime(b, context, k);
-    schedule(b);
-  }
+  segment_.reachEvent(b, t, [&] {
+    b.endIteration();
+    b.evictUntilFits();
+  });
 }
 
-/// Where an iteration ends at t, commits up to it, so that the KV counts are those of t; else wakes at the
-/// next end.
 bool PrefillFirst::reach(EngineBatch& b, Nanos t) {
-  const std::int64_t k = boundary(b, t);
-  const Nanos end = endOf(b, k);
-  if (end != t) {
-    wakeIterations_ = k;
-    b.wake = end;
-    return false;
-  }
-  if (k > 0) {
-    commit(b, k);
-    schedule(b);
-  }
-  return true;
+  return segment_.reach(b, t, [&](std::int64_t k) {
+    segment_.commit(b, k);
+    segment_.schedule(b);
+  });
 }
 
 /// Takes the head and what joins it; returns how long they take.
@@ -112,7 +67,7 @@ void PrefillFirst::settle(EngineBatch& b, Nanos t) {
   if (b.prefilling > 0) return;
   if (b.running > 0 && !b.batchChanged) {
     if (b.fifoEmpty() || !b.headFits() || !reach(b, t) || !b.headFits()) return;
-    b.busy += t - clock_.start;
+    segment_.end(b, t);
   }
   if (!b.fifoEmpty() && b.headFits()) {
     prefillStart_ = t;
@@ -128,11 +83,8 @@ void PrefillFirst::settle(EngineBatch& b, Nanos t) {
     return;
   }
   b.batchChanged = false;
-  if (b.running > 0) {
-    clock_.restart(t);
-    clock_.piece = b.latency->piece(b.running, b.context);
-  }
-  schedule(b);
+  segment_.begin(b, t);
+  segment_.schedule(b);
 }
 
 }  // namespace laxity

@@ -4,13 +4,13 @@
 // runs alone), and all of it ends together.
 //
 // Boundaries are the ends of iterations and of prefills. The engine leaps while the batch is constant
-// (iterations.h); a segment ends when the batch changes or a prefill begins.
+// (segment.h); a segment ends when the batch changes or a prefill begins.
 #pragma once
 
 #include <vector>
 
 #include "simulator/engine_batch.h"
-#include "simulator/iterations.h"
+#include "simulator/segment.h"
 
 namespace laxity {
 
@@ -19,8 +19,7 @@ class PrefillFirst {
   void advance(EngineBatch& b, Nanos t);
   void settle(EngineBatch& b, Nanos t);
   bool standsAt(const EngineBatch& b, Nanos t) const {
-    return b.prefilling == 0 &&
-           (b.running == 0 || b.batchChanged || (b.wake == kNever && endOf(b, boundary(b, t)) == t));
+    return b.prefilling == 0 && (b.running == 0 || b.batchChanged || segment_.standsAt(b, t));
   }
   bool atBoundaryOrWake(EngineBatch& b, Nanos t) {
     if (b.prefilling > 0) return false;  // the end of the prefill is an event anyway
@@ -34,25 +33,16 @@ class PrefillFirst {
 
   /// At a boundary: the next settle begins a segment.
   void endSegment(EngineBatch& b, Nanos t) {
-    if (b.running > 0 && !b.batchChanged) b.busy += t - clock_.start;
+    if (b.running > 0 && !b.batchChanged) segment_.end(b, t);
     b.batchChanged = true;
   }
 
  private:
-  Nanos endOf(const EngineBatch& b, std::int64_t k) const { return clock_.end(b.context, b.running, k); }
-  std::int64_t boundary(const EngineBatch& b, Nanos t) const {
-    return clock_.atOrAfter(t, b.context, b.running);
-  }
   bool reach(EngineBatch& b, Nanos t);
-  void commit(EngineBatch& b, std::int64_t k);
-  void noteTime(EngineBatch& b, std::int64_t context, std::int64_t k);
-  void schedule(EngineBatch& b);
   Nanos startBatch(EngineBatch& b);
   void endBatch(EngineBatch& b);
 
-  Iterations clock_;
-  std::int64_t eventIterations_ = 0;
-  std::int64_t wakeIterations_ = 0;
+  Segment segment_;
   EngineCall call_;                   ///< being prefilled
   std::vector<EngineCall> batch_;     ///< in place of it, where prefills run as batches
   std::vector<PrefillChunk> chunks_;  ///< scratch

@@ -6,31 +6,20 @@
 #include <algorithm>
 #include <vector>
 
+#include "generated_trace.h"
 #include "workload/trace.h"
 
 using namespace laxity;
 
 namespace {
 
-struct Generated {
-  std::vector<std::uint32_t> first, prompt, cached, output, offset, parents;
-  std::vector<std::uint16_t> stage;
-  std::vector<double> gap;
-  AgenticSpec spec;
-
-  explicit Generated(const AgenticSpec& given) : spec(given) {
+struct Generated : GeneratedTrace {
+  explicit Generated(const AgenticSpec& spec) {
     GeneratedSizes size;
     REQUIRE(ok(agenticSizes(spec, &size)));
-    first.resize(spec.workflows + 1);
-    for (auto* column : {&prompt, &cached, &output}) column->resize(size.calls);
-    stage.resize(size.calls);
-    gap.resize(size.calls);
-    offset.resize(size.calls + 1);
-    parents.resize(size.edges);
-    agenticFill(spec, {first.data(), stage.data(), prompt.data(), output.data(), offset.data(),
-                       parents.data(), cached.data(), gap.data()});
+    agenticFill(spec, sized(spec.workflows, size));
   }
-  double calls() const { return static_cast<double>(prompt.size()) / spec.workflows; }
+  double calls() const { return static_cast<double>(prompt.size()) / workflows; }
   template <class T>
   static double mean(const std::vector<T>& values) {
     double sum = 0;
@@ -70,18 +59,8 @@ TEST_SUITE("agentic workloads") {
       for (const ContextPreset context : {ContextPreset::kNew, ContextPreset::kFull}) {
         CAPTURE(kind);
         const Generated g = generate(static_cast<AgenticKind>(kind), context, 200);
-        TraceColumns c;
-        c.workflows = 200;
-        c.calls = static_cast<std::uint32_t>(g.prompt.size());
-        c.edges = static_cast<std::uint32_t>(g.parents.size());
-        c.firstCall = g.first.data();
-        c.stage = g.stage.data();
-        c.promptTokens = g.prompt.data();
+        TraceColumns c = g.columns();
         c.cachedTokens = g.cached.data();
-        c.outputTokens = g.output.data();
-        c.toolGapMs = g.gap.data();
-        c.parentOffset = g.offset.data();
-        c.parents = g.parents.data();
         Trace trace;
         CHECK(ok(trace.bind(c)));
         const Generated shorter = generate(static_cast<AgenticKind>(kind), context, 100);

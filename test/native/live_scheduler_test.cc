@@ -453,14 +453,19 @@ TEST_SUITE("live scheduler") {
     CHECK(scene.s.live().speeds.inUse(0).decodeBaseMs == 1);
   }
 
-  TEST_CASE("what tenants got is summed whatever the rules") {
+  TEST_CASE("what tenants got is summed where it is asked for, whatever the rules") {
     for (const bool rules : {false, true}) {
       Scene scene({});
       if (rules) scene.set(0, Parameter::kLeaseTtlMs, 1e9);
       scene.open(0, {1, 1}, 3);
-      const Ref a = scene.reveal(0, {1, 1}, 10, 10);
-      CHECK(scene.decides(0, {lease(a)}));
-      scene.finish(50 * kMs, a, 7);
+      const Ref unasked = scene.reveal(0, {1, 1}, 10, 10);
+      CHECK(scene.decides(0, {lease(unasked)}));
+      scene.finish(50 * kMs, unasked, 10);
+      CHECK(scene.s.live().attained.empty());
+      scene.s.sumAttained();
+      const Ref a = scene.reveal(50 * kMs, {1, 1}, 10, 10);
+      CHECK(scene.decides(50 * kMs, {lease(a)}));
+      scene.finish(100 * kMs, a, 7);
       REQUIRE(scene.s.live().attained.size() == 4);
       CHECK(scene.s.live().attained[3] == 1 * 10 + 2 * 7);
       CHECK(scene.s.live().attained[0] == 0);

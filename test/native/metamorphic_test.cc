@@ -6,6 +6,8 @@
 // What remains rounded are means, budgets and deadlines (keys, to 1 ns) and the scores (doubles), so a
 // relation between decisions can only fail where two keys lie within a rounding of each other; the fixed
 // seeds have no such pair.
+#include "metamorphic.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -25,13 +27,6 @@ using namespace laxity;
 using namespace laxity::trial;
 
 namespace {
-
-constexpr Binding kBindings[] = {Binding::kAtReveal, Binding::kAtCredit};
-constexpr Feedback kFeedbacks[] = {Feedback::kBoundary, Feedback::kLease};
-
-void setParameter(RunOptions* options, Parameter p, double value) {
-  REQUIRE(options->parameters.set(static_cast<std::uint16_t>(p), value));
-}
 
 /// A random cluster of `classes` kinds of hardware and its parts, so that it can be built again in another
 /// form.
@@ -72,26 +67,12 @@ void everyPolicy(Body&& body) {
   }
 }
 
-std::vector<Nanos> nanos(const std::vector<double>& ms) {
-  std::vector<Nanos> out;
-  for (const double value : ms) out.push_back(std::isfinite(value) ? fromMs(value) : kNever);
-  return out;
-}
-
 OwnedTrace scaled(const OwnedTrace& trace, Nanos x) {
   OwnedTrace out = trace;
   for (auto* column : {&out.arrivalMs, &out.gapMs, &out.sloMs}) {
     for (double& ms : *column) ms = toMs(x * fromMs(ms));
   }
   return out;
-}
-
-bool scaledBy(const std::vector<double>& ms, const std::vector<double>& base, Nanos x) {
-  const std::vector<Nanos> a = nanos(ms), b = nanos(base);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i] != (b[i] == kNever ? kNever : x * b[i])) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -188,15 +169,7 @@ TEST_SUITE("metamorphic") {
           REQUIRE(ok(r.status));
           CHECK(r.latencyMs == base.latencyMs);
           CHECK(nanos(r.finishedMs) == nanos(base.finishedMs));
-          // One renaming explains the whole column.
-          std::map<std::uint16_t, std::uint16_t> name, back;
-          bool renamed = true;
-          for (std::size_t i = 0; i < base.instance.size(); ++i) {
-            renamed = renamed &&
-                      name.try_emplace(base.instance[i], r.instance[i]).first->second == r.instance[i] &&
-                      back.try_emplace(r.instance[i], base.instance[i]).first->second == base.instance[i];
-          }
-          CHECK(renamed);
+          CHECK(renamed(base.instance, r.instance));
           moved += r.instance != base.instance ? 1 : 0;
         }
       });
@@ -495,19 +468,7 @@ TEST_SUITE("metamorphic") {
         ++calls;
       }
       const std::uint32_t skipped = longer.workflows();
-      for (std::uint32_t w = 0; w < trace.workflows(); ++w) {
-        longer.workflow(shift + fromMs(trace.arrivalMs[w]));
-        for (std::uint32_t row = trace.firstCall[w]; row < trace.firstCall[w + 1]; ++row) {
-          OwnedTrace::CallSpec c{.prompt = trace.prompt[row],
-                                 .output = trace.output[row],
-                                 .gap = fromMs(trace.gapMs[row]),
-                                 .stage = trace.stage[row],
-                                 .predicted = trace.predicted[row]};
-          c.parents.assign(trace.parents.begin() + trace.parentOffset[row],
-                           trace.parents.begin() + trace.parentOffset[row + 1]);
-          longer.call(c);
-        }
-      }
+      append(trace, kNoSlot, shift, &longer);
       everyPolicy([&](RunOptions options, std::string_view placement) {
         // Round robin at credit skips the busy, so its turn may differ;
         // the utilisation average of eftxp remembers, and is gone after an hour.
@@ -625,37 +586,7 @@ TEST_SUITE("metamorphic") {
             std::holds_alternative<LevelRatio>(options.order))
           return;  // one level for all models
         setParameter(&options, Parameter::kBeta, 0.5);
-        const Run together = run(both, mixed.cluster(), options);
-        REQUIRE(ok(together.status));
-        for (std::uint16_t model = 0; model < 2; ++model) {
-          Hardware part;
-          part.costs = mixed.costs;
-          for (const InstanceSpec& spec : mixed.instances) {
-            if (spec.model == model) part.instances.push_back(spec);
-          }
-          OwnedTrace own;
-          own.predictions = both.predictions;
-          std::vector<double> expected;
-          for (std::uint32_t w = 0; w < both.workflows(); ++w) {
-            if (both.model[both.firstCall[w]] != model) continue;
-            expected.push_back(together.latencyMs[w]);
-            own.workflow(fromMs(both.arrivalMs[w]));
-            for (std::uint32_t row = both.firstCall[w]; row < both.firstCall[w + 1]; ++row) {
-              OwnedTrace::CallSpec c{.prompt = both.prompt[row],
-                                     .output = both.output[row],
-                                     .gap = fromMs(both.gapMs[row]),
-                                     .stage = both.stage[row],
-                                     .model = model,
-                                     .predicted = both.predicted[row]};
-              c.parents.assign(both.parents.begin() + both.parentOffset[row],
-                               both.parents.begin() + both.parentOffset[row + 1]);
-              own.call(c);
-            }
-          }
-          const Run alone = run(own, part.cluster(), options);
-          REQUIRE(ok(alone.status));
-          CHECK(alone.latencyMs == expected);
-        }
+        checkModelsApart(both, mixed, options);
       });
     }
   }

@@ -14,16 +14,13 @@
 #include <string>
 #include <vector>
 
+#include "metamorphic.h"
 #include "queueing.h"
 
 using namespace laxity;
 using namespace laxity::trial;
 
 namespace {
-
-void setParameter(RunOptions* options, Parameter p, double value) {
-  REQUIRE(options->parameters.set(static_cast<std::uint16_t>(p), value));
-}
 
 /// Kinds of prefill and decode hardware, so many instances of each.
 struct Hardware {
@@ -73,8 +70,8 @@ template <class Body>
 void everyPolicy(Random& random, Links links, Body&& body) {
   for (const std::string_view order : orderNames()) {
     for (const std::string_view placement : pairPlacementNames()) {
-      for (const Binding binding : {Binding::kAtReveal, Binding::kAtCredit}) {
-        for (const Feedback feedback : {Feedback::kBoundary, Feedback::kLease}) {
+      for (const Binding binding : kBindings) {
+        for (const Feedback feedback : kFeedbacks) {
           RunOptions options = pairOptions(order, placement, binding);
           options.feedback = feedback;
           options.pairs = randomPairs(random, links);
@@ -103,44 +100,6 @@ OwnedTrace busyTrace(Random& random, double wrongShare, std::uint16_t models = 1
                               .meanGap = kSecond / 10,
                               .wrongShare = wrongShare,
                               .models = models});
-}
-
-Nanos at(double ms) { return std::isfinite(ms) ? fromMs(ms) : kNever; }
-
-bool scaledBy(const std::vector<double>& ms, const std::vector<double>& base, Nanos x) {
-  for (std::size_t i = 0; i < ms.size(); ++i) {
-    if (at(ms[i]) != (at(base[i]) == kNever ? kNever : x * at(base[i]))) return false;
-  }
-  return true;
-}
-
-/// The calls of one model, or all, later by `shift`, appended to `to`.
-void append(const OwnedTrace& from, std::uint32_t model, Nanos shift, OwnedTrace* to) {
-  for (std::uint32_t w = 0; w < from.workflows(); ++w) {
-    if (model != kNoSlot && from.model[from.firstCall[w]] != model) continue;
-    to->workflow(shift + fromMs(from.arrivalMs[w]));
-    for (std::uint32_t row = from.firstCall[w]; row < from.firstCall[w + 1]; ++row) {
-      OwnedTrace::CallSpec c{.prompt = from.prompt[row],
-                             .output = from.output[row],
-                             .gap = fromMs(from.gapMs[row]),
-                             .stage = from.stage[row],
-                             .model = from.model[row],
-                             .predicted = from.predicted[row]};
-      c.parents.assign(from.parents.begin() + from.parentOffset[row],
-                       from.parents.begin() + from.parentOffset[row + 1]);
-      to->call(c);
-    }
-  }
-}
-
-/// One renaming explains the column.
-bool renamed(const std::vector<std::uint16_t>& a, const std::vector<std::uint16_t>& b) {
-  std::map<std::uint16_t, std::uint16_t> name, back;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (name.try_emplace(a[i], b[i]).first->second != b[i]) return false;
-    if (back.try_emplace(b[i], a[i]).first->second != a[i]) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -423,25 +382,7 @@ TEST_SUITE("metamorphic pairs") {
                     if (options.binding == Binding::kAtCredit &&
                         (placement == "earliest-finish" || placement == "kv-price"))
                       return;
-                    const Run together = run(both, mixed.cluster(), options);
-                    REQUIRE(ok(together.status));
-                    for (std::uint16_t model = 0; model < 2; ++model) {
-                      Hardware part;
-                      part.costs = mixed.costs;
-                      for (const InstanceSpec& spec : mixed.instances) {
-                        if (spec.model == model) part.instances.push_back(spec);
-                      }
-                      OwnedTrace own;
-                      own.predictions = both.predictions;
-                      append(both, model, 0, &own);
-                      std::vector<double> expected;
-                      for (std::uint32_t w = 0; w < both.workflows(); ++w) {
-                        if (both.model[both.firstCall[w]] == model) expected.push_back(together.latencyMs[w]);
-                      }
-                      const Run alone = run(own, part.cluster(), options);
-                      REQUIRE(ok(alone.status));
-                      CHECK(alone.latencyMs == expected);
-                    }
+                    checkModelsApart(both, mixed, options);
                   });
     }
   }
@@ -487,7 +428,7 @@ TEST_SUITE("metamorphic pairs") {
       for (std::uint32_t& tokens : trace.predicted) tokens = 1;
       InstanceSpec prefill = instanceSpec(0, 4, 100'000);
       prefill.role = Role::kPrefill;
-      for (const Feedback feedback : {Feedback::kBoundary, Feedback::kLease}) {
+      for (const Feedback feedback : kFeedbacks) {
         RunOptions options = pairOptions("fcfs", "round-robin", Binding::kAtReveal);
         options.feedback = feedback;
         options.pairs = randomPairs(random, Links::kContended);

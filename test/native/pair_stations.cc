@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cluster/link.h"
+#include "stations.h"
 #include "workflow/pair_estimate.h"
 
 namespace laxity::trial {
@@ -35,23 +36,6 @@ std::vector<Way> waysOf(const OwnedTrace& trace, const RunOptions& options, cons
   }
   return ways;
 }
-
-/// Time integral of the number in a station, counted event by event.
-class Count {
- public:
-  void change(Nanos t, int by) {
-    area_ += static_cast<Nanos>(number_) * (t - last_);
-    last_ = t;
-    number_ += by;
-    least_ = std::min(least_, number_);
-  }
-  Nanos area() const { return area_; }
-  bool empty() const { return number_ == 0 && least_ == 0; }
-
- private:
-  Nanos area_ = 0, last_ = 0;
-  int number_ = 0, least_ = 0;
-};
 
 struct Counts {
   Count waiting;
@@ -129,27 +113,6 @@ bool littleHolds(const std::vector<Way>& ways, const Counts& counts, bool lateDe
   return holds;
 }
 
-using Interval = std::pair<Nanos, Nanos>;
-
-/// Intervals that touch become one. Ascending.
-std::vector<Interval> merged(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end());
-  std::vector<Interval> out;
-  for (const Interval& i : intervals) {
-    if (!out.empty() && i.first <= out.back().second)
-      out.back().second = std::max(out.back().second, i.second);
-    else
-      out.push_back(i);
-  }
-  return out;
-}
-
-bool covers(const std::vector<Interval>& busy, Nanos from, Nanos to) {
-  if (from >= to) return true;
-  const auto after = std::upper_bound(busy.begin(), busy.end(), Interval{from, kNever});
-  return after != busy.begin() && std::prev(after)->second >= to;
-}
-
 /// The batches of one prefill instance: prompts whose first tokens come together ran together.
 struct Batch {
   Nanos start, end;
@@ -189,9 +152,9 @@ std::int64_t mostOf(std::vector<Change> changes) {
 /// Batches do not overlap, begin after the leases of their calls, and begin at once unless one is under way:
 /// a lease is given only where its KV fits, so that nothing else can keep a prefill waiting.
 std::string prefillLaw(const std::vector<Way>& ways, const ClusterSpec& cluster, std::uint32_t p,
-                       std::vector<Interval>* busy, Nanos* busyTime, PairStationTally* tally) {
+                       std::vector<Busy>* busy, Nanos* busyTime, PairStationTally* tally) {
   const InstanceSpec& spec = cluster.instances[p];
-  std::vector<Interval> intervals;
+  std::vector<Busy> intervals;
   std::vector<Change> kv;
   Nanos free = 0;
   const std::vector<Batch> batches = batchesOf(ways, p, cluster);
@@ -290,11 +253,11 @@ std::string linkLaw(const std::vector<Way>& ways, const ClusterSpec& cluster, Li
 
 /// Sequences and KV within the limits, and never idle while KV waits for room that is there.
 std::string decodeLaw(const std::vector<Way>& ways, const ClusterSpec& cluster, const PairOptions& options,
-                      std::uint32_t d, std::vector<Interval>* busy, Nanos* busyTime, std::int64_t* peak,
+                      std::uint32_t d, std::vector<Busy>* busy, Nanos* busyTime, std::int64_t* peak,
                       PairStationTally* tally) {
   const InstanceSpec& spec = cluster.instances[d];
   const bool staged = options.staging == Staging::kUnlimited;
-  std::vector<Interval> intervals;
+  std::vector<Busy> intervals;
   std::vector<Change> sequences, kv;
   std::vector<const Way*> own, waiting;
   for (const Way& w : ways) {
@@ -313,7 +276,7 @@ std::string decodeLaw(const std::vector<Way>& ways, const ClusterSpec& cluster, 
   *peak = mostOf(std::move(kv));
   if (*peak > spec.kvTokens) return "decode: KV capacity";
   *busy = merged(std::move(intervals));
-  for (const Interval& i : *busy) *busyTime += i.second - i.first;
+  for (const Busy& i : *busy) *busyTime += i.second - i.first;
   tally->waitedForRoom += waiting.size();
   // KV that is there and has room joins at the next boundary, which an idle instance always stands at.
   if (!staged) {
@@ -328,7 +291,7 @@ std::string decodeLaw(const std::vector<Way>& ways, const ClusterSpec& cluster, 
     const Nanos from = staged ? w->there : w->first, to = staged ? w->decode : w->sent;
     // Moments at which it is idle and may become less full: the edge of each gap, and each end in it.
     for (Nanos t = from; t < to;) {
-      const auto after = std::upper_bound(busy->begin(), busy->end(), Interval{t, kNever});
+      const auto after = std::upper_bound(busy->begin(), busy->end(), Busy{t, kNever});
       if (after != busy->begin() && std::prev(after)->second > t) {
         t = std::prev(after)->second;
         continue;
@@ -356,7 +319,7 @@ std::string decodeLaw(const std::vector<Way>& ways, const ClusterSpec& cluster, 
 /// While a call waits for a lease the prefill instance it waits for works; where the queue is shared, all of
 /// them do. Deliberate exceptions, which a lease may wait for: KV and sequences of p, room on d, a plan.
 std::string leaseLaw(const std::vector<Way>& ways, const ClusterSpec& cluster, const RunOptions& options,
-                     const std::vector<std::vector<Interval>>& busy, PairStationTally* tally) {
+                     const std::vector<std::vector<Busy>>& busy, PairStationTally* tally) {
   const bool plans = std::visit([](const auto& p) { return p.kPlans; }, options.pairPlacement) &&
                      options.binding == Binding::kAtCredit;
   const auto sequences = static_cast<std::int64_t>(ways.size());
@@ -396,7 +359,7 @@ std::string brokenLaw(const OwnedTrace& trace, const ClusterSpec& cluster, const
   if (!littleHolds(ways, countsOf(r.log, n, options.pairs.lateDecode), options.pairs.lateDecode))
     return "Little";
 
-  std::vector<std::vector<Interval>> busy(n);
+  std::vector<std::vector<Busy>> busy(n);
   std::array<double, 2> time{};
   std::array<int, 2> count{};
   double peak = 0;

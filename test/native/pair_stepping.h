@@ -34,6 +34,21 @@ struct PairJob {
   Nanos load = 0;
 };
 
+/// The engine's own eviction: what was emitted is prefilled with the prompt. False where no KV is left for a
+/// token more.
+template <class Job>
+bool evictedAfter(Job* job, std::int64_t emitted, std::int64_t kvTokens) {
+  job->prompt += emitted;
+  job->cached = 0;
+  job->load = 0;
+  job->output -= emitted;
+  job->expected = job->expected > emitted ? job->expected - emitted : emitted;
+  const std::int64_t room = kvTokens - job->prompt;
+  if (room < 1) return false;
+  job->kv = job->prompt + std::min(job->expected, room);
+  return true;
+}
+
 struct StepPrefill {
   InstanceSpec spec;
   const LatencyModel* latency = nullptr;
@@ -317,18 +332,10 @@ struct StepDecode {
   void putBack(const Decoding& d) {
     hidden.push_back(d.job.slot);
     PairJob job = d.job;
-    job.prompt += d.emitted;
-    job.cached = 0;
-    job.load = 0;
-    job.output -= d.emitted;
-    job.expected = job.expected > d.emitted ? job.expected - d.emitted : d.emitted;
-    const std::int64_t room = spec.kvTokens - job.prompt;
-    if (room < 1) {
+    if (evictedAfter(&job, d.emitted, spec.kvTokens))
+      queue.push_front({job, true});
+    else
       overflowed.push_back(job);
-      return;
-    }
-    job.kv = job.prompt + std::min(job.expected, room);
-    queue.push_front({job, true});
   }
 };
 

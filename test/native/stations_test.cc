@@ -1,6 +1,8 @@
 // Laws of single stations (validation.md 2, laws 6 and 7), over random configurations of every policy. What a
 // run reports it reports twice, by its columns and by its log, and the two do not come from one place: the
 // columns are the driver's truth, the log is what the scheduler was told and decided.
+#include "stations.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,25 +16,6 @@ using namespace laxity;
 using namespace laxity::trial;
 
 namespace {
-
-/// Time integral of the number in a station, counted event by event.
-class Count {
- public:
-  void change(Nanos t, int by) {
-    area_ += static_cast<Nanos>(number_) * (t - last_);
-    last_ = t;
-    number_ += by;
-    least_ = std::min(least_, number_);
-    most_ = std::max(most_, number_);
-  }
-  Nanos area() const { return area_; }
-  bool empty() const { return number_ == 0 && least_ == 0; }
-  int most() const { return most_; }
-
- private:
-  Nanos area_ = 0, last_ = 0;
-  int number_ = 0, least_ = 0, most_ = 0;
-};
 
 struct Counts {
   Count waiting;
@@ -61,26 +44,6 @@ Counts countsOf(const EventLog& log, std::size_t instances) {
   return counts;
 }
 
-using Interval = std::pair<Nanos, Nanos>;
-
-/// Intervals that touch become one. Ascending.
-std::vector<Interval> merged(std::vector<Interval> intervals) {
-  std::sort(intervals.begin(), intervals.end());
-  std::vector<Interval> out;
-  for (const Interval& i : intervals) {
-    if (!out.empty() && i.first <= out.back().second)
-      out.back().second = std::max(out.back().second, i.second);
-    else
-      out.push_back(i);
-  }
-  return out;
-}
-
-bool covers(const std::vector<Interval>& busy, Nanos from, Nanos to) {
-  const auto after = std::upper_bound(busy.begin(), busy.end(), Interval{from, kNever});
-  return after != busy.begin() && std::prev(after)->second >= to;
-}
-
 struct Tally {
   std::uint64_t calls = 0, waited = 0, violated = 0, skipped = 0;
 };
@@ -91,7 +54,7 @@ void examine(const OwnedTrace& trace, const std::vector<InstanceSpec>& instances
   Counts counts = countsOf(r.log, instances.size());
   Nanos waits = 0;
   std::vector<Nanos> sojourns(instances.size());
-  std::vector<std::vector<Interval>> busy(instances.size());
+  std::vector<std::vector<Busy>> busy(instances.size());
   bool sound = counts.waiting.empty();
   for (std::uint32_t row = 0; row < trace.calls(); ++row) {
     if (lose > 0 && row % lose == 0) continue;

@@ -199,18 +199,10 @@ struct StepEngine {
     hidden.push_back(d.job.row);
     Job job = d.job;
     job.again = true;
-    job.prompt += d.emitted;
-    job.cached = 0;
-    job.load = 0;
-    job.output -= d.emitted;
-    job.expected = job.expected > d.emitted ? job.expected - d.emitted : d.emitted;
-    const std::int64_t room = spec.kvTokens - job.prompt;
-    if (room < 1) {
+    if (evictedAfter(&job, d.emitted, spec.kvTokens))
+      queue.push_front(job);
+    else
       overflowed.push_back(job);
-      return;
-    }
-    job.kv = job.prompt + std::min(job.expected, room);
-    queue.push_front(job);
   }
 
   std::int64_t context() const {
@@ -811,9 +803,7 @@ struct World {
       const std::uint32_t row = rowOfSlot[d.call.slot];
       Row& r = rows[row];
       if (d.kind == DecisionKind::kReject) {
-        ++result.rejected;
-        flows[r.workflow].aborted = true;
-        over.push_back(r.workflow);
+        rejected(r.workflow);
         continue;
       }
       if (d.kind == DecisionKind::kAdmitDecode) {
@@ -942,14 +932,18 @@ struct World {
     over.clear();
   }
 
+  void rejected(std::uint32_t workflow) {
+    ++result.rejected;
+    flows[workflow].aborted = true;
+    over.push_back(workflow);
+  }
+
   void carryOut(Nanos t, std::span<const Decision> decisions) {
     for (const Decision& d : decisions) {
       const std::uint32_t row = rowOfSlot[d.call.slot];
       Row& r = rows[row];
       if (d.kind == DecisionKind::kReject) {
-        ++result.rejected;
-        flows[r.workflow].aborted = true;
-        over.push_back(r.workflow);
+        rejected(r.workflow);
         continue;
       }
       const Call& call = scheduler.graph().call(d.call.slot);

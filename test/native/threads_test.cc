@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "generated_trace.h"
 #include "order/registry.h"
 #include "placement/registry.h"
 #include "simulator/simulation.h"
@@ -16,39 +17,11 @@ using namespace laxity;
 
 namespace {
 
-/// The columns of a generated workload.
-struct Columns {
-  std::vector<std::uint32_t> firstCall, prompt, output, parentOffset, parents;
-  std::vector<std::uint16_t> stage;
-  TraceColumns view;
-
-  explicit Columns(const ChessSpec& spec) {
-    const GeneratedSizes sizes = chessSizes(spec);
-    firstCall.resize(spec.workflows + 1);
-    stage.resize(sizes.calls);
-    prompt.resize(sizes.calls);
-    output.resize(sizes.calls);
-    parentOffset.resize(sizes.calls + 1);
-    parents.resize(sizes.edges);
-    GeneratedColumns out;
-    out.firstCall = firstCall.data();
-    out.stage = stage.data();
-    out.promptTokens = prompt.data();
-    out.outputTokens = output.data();
-    out.parentOffset = parentOffset.data();
-    out.parents = parents.data();
-    chessFill(spec, out);
-    view.workflows = spec.workflows;
-    view.calls = sizes.calls;
-    view.edges = sizes.edges;
-    view.firstCall = firstCall.data();
-    view.stage = stage.data();
-    view.promptTokens = prompt.data();
-    view.outputTokens = output.data();
-    view.parentOffset = parentOffset.data();
-    view.parents = parents.data();
-  }
-};
+GeneratedTrace chess(const ChessSpec& spec) {
+  GeneratedTrace trace;
+  chessFill(spec, trace.sized(spec.workflows, chessSizes(spec)));
+  return trace;
+}
 
 ClusterSpec fourInstances() {
   ClusterSpec cluster;
@@ -80,7 +53,7 @@ constexpr std::size_t kThreads = 4;
 
 TEST_SUITE("threads") {
   TEST_CASE("the same runs side by side over the same columns") {
-    const Columns columns({40, 1, 7});
+    const GeneratedTrace columns = chess({40, 1, 7});
     const ClusterSpec cluster = fourInstances();
     std::vector<double> alone(24);
     const auto meanOf = [&](const Trace& trace, std::size_t n, Workspace* workspace) {
@@ -89,7 +62,7 @@ TEST_SUITE("threads") {
       return ok(status) ? result.meanMs : -1;
     };
     Trace trace;
-    REQUIRE(ok(trace.bind(columns.view)));
+    REQUIRE(ok(trace.bind(columns.columns())));
     Workspace workspace;
     for (std::size_t n = 0; n < alone.size(); ++n) alone[n] = meanOf(trace, n, &workspace);
     std::vector<std::vector<double>> seen(kThreads, std::vector<double>(alone.size()));
@@ -97,7 +70,7 @@ TEST_SUITE("threads") {
     for (std::size_t i = 0; i < kThreads; ++i) {
       threads.emplace_back([&, i] {
         Trace own;
-        own.bind(columns.view);
+        own.bind(columns.columns());
         Workspace memory;
         for (std::size_t n = 0; n < alone.size(); ++n) seen[i][n] = meanOf(own, n, &memory);
       });
@@ -107,9 +80,9 @@ TEST_SUITE("threads") {
   }
 
   TEST_CASE("a run is watched and stopped from another thread") {
-    const Columns columns({4000, 1, 7});
+    const GeneratedTrace columns = chess({4000, 1, 7});
     Trace trace;
-    REQUIRE(ok(trace.bind(columns.view)));
+    REQUIRE(ok(trace.bind(columns.columns())));
     std::int32_t control[2] = {0, 0};
     std::atomic<int> status = -1;
     std::thread runner([&] {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "generated_trace.h"
 #include "workload/arrivals.h"
 #include "workload/chess.h"
 #include "workload/mac_sql.h"
@@ -62,32 +63,9 @@ std::vector<std::uint32_t> childrenOf(const Trace& trace, std::uint32_t row) {
   return {children.begin(), children.end()};
 }
 
-struct Chess {
-  explicit Chess(const ChessSpec& spec) : spec(spec), sizes(chessSizes(spec)) {
-    // One cell beyond each end, to see that nothing else is written.
-    firstCall.assign(spec.workflows + 2, kGuard);
-    stage.assign(sizes.calls + 1, 0xffff);
-    prompt.assign(sizes.calls + 1, kGuard);
-    output.assign(sizes.calls + 1, kGuard);
-    parentOffset.assign(sizes.calls + 2, kGuard);
-    parents.assign(sizes.edges + 1, kGuard);
-    chessFill(spec, {firstCall.data(), stage.data(), prompt.data(), output.data(), parentOffset.data(),
-                     parents.data()});
-  }
-
-  TraceColumns columns() const {
-    TraceColumns c;
-    c.workflows = spec.workflows;
-    c.calls = sizes.calls;
-    c.edges = sizes.edges;
-    c.firstCall = firstCall.data();
-    c.stage = stage.data();
-    c.promptTokens = prompt.data();
-    c.outputTokens = output.data();
-    c.parentOffset = parentOffset.data();
-    c.parents = parents.data();
-    return c;
-  }
+/// One cell lies beyond each end, to see that nothing else is written.
+struct Chess : GeneratedTrace {
+  explicit Chess(const ChessSpec& spec) { chessFill(spec, sized(spec.workflows, chessSizes(spec), 1)); }
 
   std::uint64_t hash() const {
     std::uint64_t h = 0xcbf29ce484222325u;
@@ -97,13 +75,14 @@ struct Chess {
     add(firstCall), add(stage), add(prompt), add(output), add(parentOffset), add(parents);
     return h;
   }
-
-  static constexpr std::uint32_t kGuard = 0xdeadbeef;
-  ChessSpec spec;
-  GeneratedSizes sizes;
-  std::vector<std::uint32_t> firstCall, prompt, output, parentOffset, parents;
-  std::vector<std::uint16_t> stage;
 };
+
+void checkGuards(const GeneratedTrace& trace) {
+  CHECK(trace.firstCall.back() == GeneratedTrace::kGuard);
+  CHECK(trace.stage.back() == GeneratedTrace::kStageGuard);
+  for (const auto* column : {&trace.prompt, &trace.output, &trace.parentOffset, &trace.parents})
+    CHECK(column->back() == GeneratedTrace::kGuard);
+}
 
 double correlation(const std::vector<double>& x, const std::vector<double>& y) {
   const double n = static_cast<double>(x.size());
@@ -538,12 +517,7 @@ TEST_SUITE("chess") {
         const Chess chess({workflows, preset, 17});
         CHECK(chess.firstCall[workflows] == chess.sizes.calls);
         CHECK(chess.parentOffset[chess.sizes.calls] == chess.sizes.edges);
-        CHECK(chess.firstCall.back() == Chess::kGuard);
-        CHECK(chess.stage.back() == 0xffff);
-        CHECK(chess.prompt.back() == Chess::kGuard);
-        CHECK(chess.output.back() == Chess::kGuard);
-        CHECK(chess.parentOffset.back() == Chess::kGuard);
-        CHECK(chess.parents.back() == Chess::kGuard);
+        checkGuards(chess);
         Trace trace;
         REQUIRE(trace.bind(chess.columns()) == Status::kOk);
 
@@ -740,38 +714,8 @@ TEST_SUITE("chess") {
 
 namespace {
 
-struct MacSql {
-  explicit MacSql(const MacSqlSpec& spec) : spec(spec), sizes(macSqlSizes(spec)) {
-    // One cell beyond each end, to see that nothing else is written.
-    firstCall.assign(spec.workflows + 2, kGuard);
-    stage.assign(sizes.calls + 1, 0xffff);
-    prompt.assign(sizes.calls + 1, kGuard);
-    output.assign(sizes.calls + 1, kGuard);
-    parentOffset.assign(sizes.calls + 2, kGuard);
-    parents.assign(sizes.edges + 1, kGuard);
-    macSqlFill(spec, {firstCall.data(), stage.data(), prompt.data(), output.data(), parentOffset.data(),
-                      parents.data()});
-  }
-
-  TraceColumns columns() const {
-    TraceColumns c;
-    c.workflows = spec.workflows;
-    c.calls = sizes.calls;
-    c.edges = sizes.edges;
-    c.firstCall = firstCall.data();
-    c.stage = stage.data();
-    c.promptTokens = prompt.data();
-    c.outputTokens = output.data();
-    c.parentOffset = parentOffset.data();
-    c.parents = parents.data();
-    return c;
-  }
-
-  static constexpr std::uint32_t kGuard = 0xdeadbeef;
-  MacSqlSpec spec;
-  GeneratedSizes sizes;
-  std::vector<std::uint32_t> firstCall, prompt, output, parentOffset, parents;
-  std::vector<std::uint16_t> stage;
+struct MacSql : GeneratedTrace {
+  explicit MacSql(const MacSqlSpec& spec) { macSqlFill(spec, sized(spec.workflows, macSqlSizes(spec), 1)); }
 };
 
 double sorted(const std::vector<double>& ascending, double q) {
@@ -794,12 +738,7 @@ TEST_SUITE("mac-sql") {
       const MacSql trace({workflows, 17});
       CHECK(trace.firstCall[workflows] == trace.sizes.calls);
       CHECK(trace.parentOffset[trace.sizes.calls] == trace.sizes.edges);
-      CHECK(trace.firstCall.back() == MacSql::kGuard);
-      CHECK(trace.stage.back() == 0xffff);
-      CHECK(trace.prompt.back() == MacSql::kGuard);
-      CHECK(trace.output.back() == MacSql::kGuard);
-      CHECK(trace.parentOffset.back() == MacSql::kGuard);
-      CHECK(trace.parents.back() == MacSql::kGuard);
+      checkGuards(trace);
       Trace bound;
       REQUIRE(bound.bind(trace.columns()) == Status::kOk);
       for (std::uint32_t w = 0; w < workflows; ++w) {
