@@ -143,6 +143,9 @@ double Scheduler::projectedOn(const PlacementView& view, std::uint32_t instance,
     return projectedFinish(view, m, view.estimate(instance),
                            {prefillAll, 0, work, assigned, static_cast<double>(assigned)}, utilisation);
   QueueAhead queue = queueAhead(this, instance, view);
+#if LAXITY_LAWS
+  if (own && queue.behind == 0) std::abort();
+#endif
   if (own) --queue.behind;  // its own entry has its own key and rank: it counts as behind
   const bool contended = m.ledger.reservedKv + queue.kvAhead + kvNeedOf(c) > m.spec.kvTokens;
   const FinishTerms terms{contended ? queue.prefillAhead : prefillAll, queue.kvAhead, work, assigned,

@@ -148,13 +148,17 @@ QueueAhead Scheduler::queueAhead(const void* self, std::uint32_t instance, const
   };
   std::visit(
       [&](const auto& order) {
-        const OrderView mine{c,
-                             s.workflowOf(c),
-                             s.config_.parameters,
-                             s.now_,
-                             e.exec,
-                             s.needsDelta_ ? s.deltaOn(c, instance, e) : 0,
-                             s.beyond(c, s.workflowOf(c))};
+        // A call that waits here has its entry's key, whatever is estimated of it by now: it is not ahead of
+        // itself.
+        const OrderView mine = c.instance == instance
+                                   ? s.orderView(c, instance)
+                                   : OrderView{c,
+                                               s.workflowOf(c),
+                                               s.config_.parameters,
+                                               s.now_,
+                                               e.exec,
+                                               s.needsDelta_ ? s.deltaOn(c, instance, e) : 0,
+                                               s.beyond(c, s.workflowOf(c))};
         constexpr bool kDynamic = std::decay_t<decltype(order)>::kDynamic;
         const auto keyOf = [&](const OrderView& v) {
           if constexpr (kDynamic)

@@ -39,8 +39,8 @@ struct Scene {
 
   explicit Scene(std::initializer_list<std::pair<Parameter, double>> parameters, const char* order = "fcfs",
                  std::uint32_t instances = 1, std::uint32_t lookahead = 0, bool revocable = false,
-                 Binding binding = Binding::kAtCredit)
-      : s(configOf(order, lookahead, binding)) {
+                 Binding binding = Binding::kAtCredit, bool migrate = false)
+      : s(configOf(order, lookahead, binding, migrate)) {
     for (std::uint32_t m = 0; m < instances; ++m) {
       InstanceEvent e{};
       e.instance = m;
@@ -53,12 +53,13 @@ struct Scene {
     for (const auto& [parameter, value] : parameters) set(0, parameter, value);
     open(0, {0, 1});
   }
-  static SchedulerConfig configOf(const char* order, std::uint32_t lookahead, Binding binding) {
+  static SchedulerConfig configOf(const char* order, std::uint32_t lookahead, Binding binding, bool migrate) {
     SchedulerConfig c;
     REQUIRE(makeOrder(order, &c.order));
     REQUIRE(makePlacement("least-work-left", &c.placement));
     c.binding = binding;
     c.lookahead = lookahead;
+    c.migrate = migrate;
     c.latencies = {model({0, 1, 1, 0, 0})};
     c.templates = {{}};  // declared without stages
     return c;
@@ -438,6 +439,21 @@ TEST_SUITE("live scheduler") {
     scene.finish(2'130 * kMs, next);
     CHECK(scene.s.live().speeds.inUse(0).prefillPerTokenMs == doctest::Approx(2.5));
     CHECK(scene.s.live().speeds.inUse(0).decodeBaseMs == doctest::Approx(5.5));
+  }
+
+  TEST_CASE("a call that waits where KV is short is not ahead of itself when its times have changed") {
+    Scene scene({}, "sjf", 2, 0, false, Binding::kAtReveal, true);
+    const Ref a = scene.reveal(0, {0, 1}, 6'000);
+    const Ref b = scene.reveal(0, {0, 1}, 5'000);
+    const Ref c = scene.reveal(0, {0, 1}, 5'500, 500);
+    CHECK(scene.decides(0, {lease(a), lease(b)}));
+    const std::uint32_t from = scene.s.graph().call(c.slot).instance;
+    CHECK(scene.s.setLatency(kMs, {0, 0, 0, 2, 2, 0, 0}) == Status::kOk);
+    // Behind its own entry it would find more KV taken than there is, and one call less behind it (checked as
+    // a law).
+    scene.finish(2 * kMs, from == scene.s.graph().call(a.slot).instance ? b : a);
+    CHECK(scene.decides(2 * kMs, {lease(c)}));
+    CHECK(scene.s.graph().call(c.slot).instance != from);
   }
 
   TEST_CASE("constants that are given end the learning, and with it what was kept for it") {

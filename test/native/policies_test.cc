@@ -697,7 +697,8 @@ struct Naive {
   double migrationScore(std::uint32_t index, std::uint32_t m) const {
     const NaiveCall& c = calls[index];
     const auto instance = static_cast<std::int32_t>(m);
-    const NaiveKey mine = keyNow(index, instance, exec(m, c), prefill(m, c));
+    const NaiveKey mine = c.instance == instance ? keyNow(index, instance, c.exec, c.prefill)
+                                                 : keyNow(index, instance, exec(m, c), prefill(m, c));
     Nanos all = 0;
     Nanos ahead = 0;
     std::int64_t kvAhead = 0;
