@@ -144,10 +144,14 @@ describe('sweep', () => {
     const controller = new AbortController()
     const { signal } = controller
     const running = sweep({ trace: large, cluster, replications: 100, workers: 2, signal })
-    setTimeout(() => controller.abort(), 4000)
-    const started = performance.now()
+    let aborted = 0
+    setTimeout(() => {
+      aborted = performance.now()
+      controller.abort()
+    }, 4000)
     await assert.rejects(running, { code: 'ERR_LAXITY_ABORTED' })
-    assert(performance.now() - started < 6000)
+    // To its end it takes minutes of CPU, and a run of it seconds.
+    assert.ok(aborted > 0 && performance.now() - aborted < 20_000)
     // The next sweep gets a new pool.
     assert.equal((await sweep({ trace, cluster, replications: 2, workers: 2 })).points.length, 11)
   })
