@@ -110,7 +110,7 @@ function run(work: string, { place, seconds }: Case, id: number): Promise<Notice
         stdio: 'ignore',
         env: { ...process.env, LAXITY_MUTANT: String(id) },
         // What sleeps for ever uses no processor.
-        timeout: 60_000 + seconds * 60_000,
+        timeout: Math.ceil(60_000 + seconds * 60_000),
         killSignal: 'SIGKILL',
       },
     )
