@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -479,6 +480,7 @@ TEST_SUITE("hints") {
     FinishedLevel level;
     PolicyParameters parameters;
     std::uint64_t below = 0, beyond = 0;
+    std::vector<double> horizons;  // of the last finished
     for (int i = 0; i < 400; ++i) {
       Workflow done;
       done.arrival = random.below(1000);
@@ -486,6 +488,10 @@ TEST_SUITE("hints") {
       const Nanos finish = done.arrival + done.horizon * (1 + random.below(4));
       order.workflowFinished(done, finish);
       level.add(done, finish);
+      horizons.push_back(static_cast<double>(done.horizon));
+      if (horizons.size() > 40) horizons.erase(horizons.begin());
+      const double sum = std::accumulate(horizons.begin(), horizons.end(), 0.0);
+      CHECK(level.scale() == doctest::Approx(sum / static_cast<double>(horizons.size())));
       for (int k = 0; k < 20; ++k) {
         Workflow w;
         Call c;

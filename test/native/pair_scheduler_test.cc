@@ -117,6 +117,24 @@ TEST_SUITE("pair-scheduler") {
     }
   }
 
+  TEST_CASE("either role has as many hardware classes as the planner, and no more") {
+    for (const Role role : {Role::kPrefill, Role::kDecode}) {
+      const Role other = role == Role::kPrefill ? Role::kDecode : Role::kPrefill;
+      SchedulerConfig config;
+      makeOrder("ratio", &config.order);
+      config.latencies = {model(0.05, 20)};
+      World w(1, std::move(config));
+      std::uint32_t next = 0;
+      const auto add = [&](Role r, std::int64_t kv) {
+        return w.scheduler.instance(0, {next++, InstanceChange::kAdd, instance(r, 0, kv)});
+      };
+      for (std::uint32_t k = 0; k < kMaxPlannerClasses; ++k) REQUIRE(ok(add(role, 1'000 + k)));
+      CHECK(ok(add(role, 1'000)));
+      CHECK(ok(add(other, 1'000)));
+      CHECK(add(role, 1'000 + kMaxPlannerClasses) == Status::kUnsupported);
+    }
+  }
+
   TEST_CASE("early reserve: lease and room in one decide, then transfer and decode") {
     SchedulerConfig config;
     makeOrder("ratio", &config.order);

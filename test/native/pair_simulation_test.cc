@@ -548,6 +548,11 @@ TEST_SUITE("pair simulation") {
     s.options.pairs.overlap = std::nan("");
     CHECK(status() == Status::kBadValue);
     s.options.pairs.overlap = 0;
+    for (const double sigma : {-0.5, 10.5, std::nan("")}) {
+      s.options.remaining.sigma = sigma;
+      CHECK(status() == Status::kBadValue);
+    }
+    s.options.remaining.sigma = 0;
     s.cluster.prefixCaches.clear();
     s.options.error = {};
     s.options.compat = Compat::kHexgen;

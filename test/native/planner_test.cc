@@ -583,6 +583,7 @@ TEST_SUITE("planner") {
     CHECK(x.f.calls.size() == 4);
     CHECK(x.f.prefill.add(0, 0, 0) == Status::kSlotInUse);
     CHECK(x.f.prefill.add(3, 0, 0) == Status::kSlotOutOfRange);
+    CHECK(x.f.prefill.add(kMaxInstances, 0, 0) == Status::kTooManyInstances);
     CHECK(x.f.prefill.add(2, 2, 0) == Status::kBadValue);
     CHECK(x.f.prefill.setReady(2, 0) == Status::kUnknownInstance);
     CHECK(x.f.prefill.setReady(0, -1) == Status::kBadTime);
