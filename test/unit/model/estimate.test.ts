@@ -23,6 +23,18 @@ const CONFIG = {
   tie_word_embeddings: false,
 }
 
+/** The built-in one as a user would describe it. */
+const H100_BY_HAND = {
+  bf16Tflops: 989,
+  fp8Tflops: 1979,
+  memoryGBps: 3350,
+  memoryGB: 85.5,
+  networkGBps: 50,
+  pcieGBps: 64,
+  interconnect: 'switched',
+  kernels: 'h100',
+} as const
+
 describe('createEstimator', () => {
   const files = temporaryFolder()
 
@@ -102,16 +114,7 @@ describe('createEstimator', () => {
       'hardware.json',
       JSON.stringify({
         gpus: {
-          h100b: {
-            bf16Tflops: 989,
-            fp8Tflops: 1979,
-            memoryGBps: 3350,
-            memoryGB: 85.5,
-            networkGBps: 50,
-            pcieGBps: 64,
-            interconnect: 'switched',
-            kernels: 'h100',
-          },
+          h100b: H100_BY_HAND,
         },
         models: { mine: 'config.json' },
       }),
@@ -122,16 +125,7 @@ describe('createEstimator', () => {
   })
 
   it('takes a GPU as an object, and says which of its fields are wrong', async () => {
-    const gpu = {
-      bf16Tflops: 989,
-      fp8Tflops: 1979,
-      memoryGBps: 3350,
-      memoryGB: 85.5,
-      networkGBps: 50,
-      pcieGBps: 64,
-      interconnect: 'switched',
-      kernels: 'h100',
-    } as const
+    const gpu = H100_BY_HAND
     const own = await createEstimator({ ...H100, gpu })
     assert.equal(own.gpu, 'custom GPU')
     assert.equal(own.decodeMs(16, 32_000), (await createEstimator(H100)).decodeMs(16, 32_000))
