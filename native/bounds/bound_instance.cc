@@ -87,7 +87,8 @@ class Builder {
     RunOptions own = options_;
     own.pairs.overlap = overlap_;
     SloRule rule(trace_, spec_, own);
-    rule.price(cluster_);
+    AloneTimes alone;
+    rule.price(cluster_, alone);
     for (std::uint32_t w = 0; w < c_.workflows; ++w) {
       BoundWorkflow b;
       b.arrival = arrivals.next();

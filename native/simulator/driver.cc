@@ -42,13 +42,13 @@ Driver::~Driver() {
 /// Deadlines and the base of SLO scales follow the engines, whatever the scheduler believes of them.
 void Driver::priceSlo() {
   if (!options_.error.times()) {
-    slo_.price(scheduler_.cluster());
+    slo_.price(scheduler_.cluster(), memory_.aloneTimes);
     return;
   }
   trueCluster_ = std::make_unique<Cluster>(cluster_.latencies, options_.tieSeed);
   for (std::uint32_t m = 0; m < cluster_.instances.size(); ++m)
     check(trueCluster_->add(m, cluster_.instances[m]));
-  slo_.price(*trueCluster_);
+  slo_.price(*trueCluster_, memory_.aloneTimes);
 }
 
 Status Driver::start() {

@@ -21,6 +21,7 @@
 
 #include "base/tournament.h"
 #include "scheduler/scheduler.h"
+#include "simulator/alone_times.h"
 #include "simulator/engine.h"
 #include "simulator/links.h"
 #include "simulator/metrics.h"
@@ -38,30 +39,27 @@ class SloRule {
   SloRule(const Trace& trace, const ClusterSpec& cluster, const RunOptions& options)
       : trace_(trace), spec_(cluster), options_(options) {}
 
-  /// Call when the cluster is complete.
-  void price(const Cluster& cluster);
+  /// Call when the cluster is complete; `alone` must outlive this.
+  void price(const Cluster& cluster, AloneTimes& alone);
 
   Nanos base(std::uint32_t workflow) const;
   Nanos deadline(std::uint32_t workflow, Nanos arrival) const;
   /// What the scheduler is told: the deadline, or kNever.
   Nanos told(std::uint32_t workflow, Nanos arrival) const {
-    return options_.deadlines || declared(workflow) ? deadline(workflow, arrival) : kNever;
+    return options_.deadlines || trace_.declaresSlo(workflow) ? deadline(workflow, arrival) : kNever;
   }
   /// From arrival to deadline, where the arrival is early enough.
   Nanos allowed(std::uint32_t workflow) const { return deadline(workflow, 0); }
 
  private:
   double scale(std::uint32_t workflow) const;
-  bool declared(std::uint32_t workflow) const;
-  Nanos exclusive(std::uint32_t workflow) const;
-  Nanos meanTime(std::uint32_t row) const;
+  Nanos declared(std::uint32_t workflow) const { return fromMs(trace_.columns().sloMs[workflow]); }
 
   const Trace& trace_;
   const ClusterSpec& spec_;
   const RunOptions& options_;
-  const Cluster* cluster_ = nullptr;
-  Nanos templateTime_ = 0;
-  std::vector<Nanos> horizons_;  ///< by workflow, where they are the base
+  Nanos templateTime_ = 0;  ///< 0 = not the base
+  const std::vector<Nanos>* alone_ = nullptr;
 };
 
 /// What one run leaves to the next.
@@ -70,6 +68,7 @@ struct WorkspaceMemory {
   TruthMemory truth;
   std::vector<Engine> engines;
   PrefixCache prefixCache;
+  AloneTimes aloneTimes;
 };
 
 class Driver {

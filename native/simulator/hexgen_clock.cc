@@ -26,7 +26,7 @@ Status HexgenClock::run(RunResult* result) {
     const Status added = scheduler_.instance(0, {m, InstanceChange::kAdd, cluster_.instances[m]});
     if (!ok(added)) return added;
   }
-  slo_.price(scheduler_.cluster());
+  slo_.price(scheduler_.cluster(), aloneTimes_);
   const TraceColumns& c = trace_.columns();
   Arrivals arrivals(options_.arrivals);
   for (std::uint32_t w = 0; w < c.workflows; ++w) {

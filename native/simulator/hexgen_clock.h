@@ -66,6 +66,7 @@ class HexgenClock {
   const RunOutputs& outputs_;
   Scheduler scheduler_;
   SloRule slo_;
+  AloneTimes aloneTimes_;
   Truth truth_;
   Metrics metrics_;
   std::vector<Machine> machines_;

@@ -32,6 +32,7 @@ struct PairTerms {
   FirstToken firstToken = FirstToken::kFromPrefill;
   double overcommit = 1;  ///< share of the KV that may be reserved
   double overlap = 0;     ///< share of the KV that has moved when the prefill ends
+  friend bool operator==(const PairTerms&, const PairTerms&) = default;
 };
 
 /// Fills one entry per hardware class. Returns the mean over present prefill instances, plus that over

@@ -1,6 +1,7 @@
 #include "workload/trace.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 namespace laxity {
@@ -44,6 +45,8 @@ Status checkCall(const TraceColumns& c, std::uint32_t row) {
   if (c.toolGapMs != nullptr && !isTime(c.toolGapMs[row])) return Status::kBadTime;
   return Status::kOk;
 }
+
+std::atomic<std::uint64_t> nextIdentity{1};
 
 }  // namespace
 
@@ -109,6 +112,7 @@ Status Trace::bind(const TraceColumns& columns) {
     }
   }
   columns_ = columns;
+  identity_ = nextIdentity.fetch_add(1, std::memory_order_relaxed);
   return Status::kOk;
 }
 

@@ -51,6 +51,12 @@ class Trace {
 
   const Problem& problem() const { return problem_; }
   const TraceColumns& columns() const { return columns_; }
+  /// Of these columns, as long as the process runs; 0 before the first success.
+  std::uint64_t identity() const { return identity_; }
+  /// Whether the workflow has an SLO of its own.
+  bool declaresSlo(std::uint32_t workflow) const {
+    return columns_.sloMs != nullptr && columns_.sloMs[workflow] == columns_.sloMs[workflow];  // NaN = none
+  }
 
   /// Global rows of the children of the call at global row `row`, in ascending order.
   std::span<const std::uint32_t> children(std::uint32_t row) const {
@@ -63,6 +69,7 @@ class Trace {
 
  private:
   TraceColumns columns_;
+  std::uint64_t identity_ = 0;
   std::vector<std::uint32_t> childOffset_;
   std::vector<std::uint32_t> children_;
   std::uint32_t largestCall_ = 0;
