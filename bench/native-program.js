@@ -3,7 +3,7 @@
 import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -26,7 +26,8 @@ function folder() {
 }
 
 export function buildProgram(name) {
-  const build = folder()
+  // Relative, as a compiler cache names targets in its lists of headers.
+  const build = relative(root, folder())
   const program = join(build, name)
   const started = performance.now()
   const settings = [`CXX=${compiler()}`, 'CXXFLAGS=-O2 -g', `BUILD=${build}`, `-j${availableParallelism()}`]
@@ -34,5 +35,5 @@ export function buildProgram(name) {
     cwd: root,
     stdio: ['ignore', 2, 2],
   })
-  return { program, seconds: (performance.now() - started) / 1000 }
+  return { program: join(root, program), seconds: (performance.now() - started) / 1000 }
 }

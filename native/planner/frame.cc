@@ -213,7 +213,7 @@ double* Frame::refresh(std::uint32_t d) {
     decode.waits(d, {kv.data() + i, end - i}, free, out + i);
     i = end;
   }
-  for (; i < lanes; ++i) out[i] = kInfinite;
+  std::fill(out + i, out + lanes, kInfinite);
   c.state = ColumnState::kExact;
   return out;
 }

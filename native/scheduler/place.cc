@@ -82,7 +82,6 @@ void Scheduler::placeCall(std::uint32_t slot) {
     enqueue(slot);
     touchQueue(c.instance);
   } else {
-    c.instance = kNoSlot;
     enqueue(slot);
     touchSharers(c.model);
   }

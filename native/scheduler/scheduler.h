@@ -392,7 +392,6 @@ class Scheduler {
   void touchQueue(std::uint32_t instance) {
     if (!migrates_) return touchIfRoom(instance);
     const std::uint16_t model = cluster_.at(instance).spec.model;
-    if (config_.feedback == Feedback::kBoundary) return touchSharers(model);
     dueFor_[model] = 1;
     sharersDue_ = true;
   }

@@ -21,7 +21,6 @@
 namespace laxity {
 
 void Driver::pairStart() {
-  pairs_.clear();
   firstTokens_ = firstTokenOf(options_.compat) == FirstToken::kFromPrefill ? 1 : 0;
   links_.reset(cluster_.instances, options_.pairs.links);
 }

@@ -38,10 +38,6 @@ struct PairLegs {
 
 class PairTruth {
  public:
-  void clear() {
-    calls_.clear();
-    leased_ = 0;
-  }
   PairLegs& lease(std::uint32_t slot) {
     if (slot >= calls_.size()) calls_.resize(slot + std::size_t{1});
     calls_[slot] = PairLegs{};

@@ -53,19 +53,18 @@ void summariseTenants(const Metrics& metrics, const SloRule& slo, const Trace& t
                       std::span<double> rows) {
   const TraceColumns& c = trace.columns();
   const std::size_t tenants = rows.size() / kTenantColumns;
-  const auto tenantOf = [&c](std::uint32_t w) { return c.tenant == nullptr ? std::size_t{0} : c.tenant[w]; };
+  // Tenants without a row stand together behind the others.
+  const auto groupOf = [&](std::uint32_t w) {
+    return c.tenant == nullptr ? std::size_t{0} : std::min<std::size_t>(c.tenant[w], tenants);
+  };
   std::fill(rows.begin(), rows.end(), 0.0);
 
   // Counting sort: workflows of one tenant stand together, in ascending order.
-  std::vector<std::uint32_t> end(tenants + 1, 0);
-  for (std::uint32_t w = 0; w < c.workflows; ++w) {
-    if (tenantOf(w) < tenants) ++end[tenantOf(w) + 1];
-  }
+  std::vector<std::uint32_t> end(tenants + 2, 0);
+  for (std::uint32_t w = 0; w < c.workflows; ++w) ++end[groupOf(w) + 1];
   for (std::size_t t = 1; t <= tenants; ++t) end[t] += end[t - 1];
-  std::vector<std::uint32_t> workflows(end[tenants]);
-  for (std::uint32_t w = 0; w < c.workflows; ++w) {
-    if (tenantOf(w) < tenants) workflows[end[tenantOf(w)]++] = w;
-  }
+  std::vector<std::uint32_t> workflows(c.workflows);
+  for (std::uint32_t w = 0; w < c.workflows; ++w) workflows[end[groupOf(w)]++] = w;
   std::vector<double> scratch;
   std::size_t from = 0;
   for (std::size_t t = 0; t < tenants; ++t) {

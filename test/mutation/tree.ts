@@ -75,7 +75,7 @@ export function build(work: string, mutants: readonly Mutant[]): Mutant[] {
     env: {
       ...process.env,
       MAKEFLAGS: 'k',
-      BUILD: join(work, 'build'),
+      BUILD: 'build',
       CXXFLAGS: '-O1 -w -D_GLIBCXX_ASSERTIONS',
     },
   })

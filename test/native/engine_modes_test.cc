@@ -25,20 +25,22 @@ EngineCall call(std::uint32_t slot, std::uint32_t prompt, std::uint32_t output) 
   return c;
 }
 
+constexpr EngineOptions kOptions{FirstToken::kFromPrefill, true, true};
+
 struct Times {
   std::map<std::uint32_t, Nanos> firstToken, finished;
+  friend bool operator==(const Times&, const Times&) = default;
 };
 
-/// An engine alone, its calls leased at their times.
-Times drive(const InstanceSpec& spec, const WholeCosts& costs,
-            const std::vector<std::pair<Nanos, EngineCall>>& leases) {
-  const LatencyModel model = latency(costs);
-  Engine engine;
-  engine.reset(spec, model, {FirstToken::kFromPrefill, true, true});
+using Leases = std::vector<std::pair<Nanos, EngineCall>>;  ///< by time
+
+/// Leases the calls at their times and goes on until nothing happens before `end`.
+Times play(Engine& engine, const Leases& leases, Nanos end = kNever) {
   Times times;
   std::size_t i = 0;
-  while (i < leases.size() || engine.next() != kNever) {
+  for (;;) {
     const Nanos t = i < leases.size() ? std::min(leases[i].first, engine.next()) : engine.next();
+    if (t >= end) return times;
     if (engine.next() == t) {
       engine.advance(t);
       for (const EngineCall& c : engine.prefilled()) times.firstToken[c.slot] = t;
@@ -47,6 +49,14 @@ Times drive(const InstanceSpec& spec, const WholeCosts& costs,
     while (i < leases.size() && leases[i].first == t) engine.lease(leases[i++].second);
     engine.settle(t);
   }
+}
+
+/// An engine alone, until its calls have ended.
+Times drive(const InstanceSpec& spec, const WholeCosts& costs, const Leases& leases) {
+  const LatencyModel model = latency(costs);
+  Engine engine;
+  engine.reset(spec, model, kOptions);
+  const Times times = play(engine, leases);
   CHECK(engine.kvUsed() == 0);
   return times;
 }
@@ -111,6 +121,50 @@ TEST_SUITE("engine modes") {
     // 5 / 0.667 = 7.497: the prefill ends at 2 + 8; 8 * 0.333 = 2.664 are done, 6.336 are left: 17.
     CHECK(t.firstToken.at(1) == 10);
     CHECK(t.finished.at(0) == 17);
+  }
+
+  TEST_CASE("an engine that was lost in mid-work is as new, whatever it held") {
+    const LatencyModel model = latency(WholeCosts{0, kMs, 40 * kMs, 0, 0});
+    const Leases before{{0, call(0, 10, 3)}, {15 * kMs, call(1, 5, 9)}, {20 * kMs, call(2, 30, 2)}};
+    const Leases after{{200 * kMs, call(3, 10, 3)}, {220 * kMs, call(4, 20, 5)}};
+    for (const InstanceSpec& spec : {instanceSpec(0, 100, 1'000'000), chunked(16), shared(250)}) {
+      CAPTURE(static_cast<int>(spec.mode));
+      Engine fresh;
+      fresh.reset(spec, model, kOptions);
+      const Times expected = play(fresh, after);
+      REQUIRE(expected.finished.size() == 2);
+      for (Nanos lost = kMs; lost < 200 * kMs; lost += kMs) {
+        Engine engine;
+        engine.reset(spec, model, kOptions);
+        play(engine, before, lost);
+        engine.lost();
+        REQUIRE(engine.empty());
+        REQUIRE(engine.next() == kNever);
+        REQUIRE(engine.kvUsed() == 0);
+        CAPTURE(lost);
+        REQUIRE(play(engine, after) == expected);
+        REQUIRE(engine.busy() == fresh.busy());
+      }
+    }
+  }
+
+  TEST_CASE("chunked: budget opens where there was none, and is news once") {
+    // 16 tokens an iteration: 0 takes two whole ones and 8 of the third, which leaves 8.
+    const LatencyModel model = latency(WholeCosts{0, kMs, 40 * kMs, 0, 0});
+    Engine engine;
+    engine.reset(chunked(16), model, kOptions);
+    engine.lease(call(0, 40, 3));
+    engine.settle(0);
+    CHECK(engine.prefillFree() == 0);
+    std::vector<bool> opened;
+    while (engine.next() != kNever) {
+      const Nanos t = engine.next();
+      engine.advance(t);
+      opened.push_back(engine.budgetOpened());
+      engine.settle(t);
+    }
+    // The two whole iterations are one leap. Then the last chunk, and the two tokens that follow it.
+    CHECK(opened == std::vector<bool>{true, false, false});
   }
 
   // validation.md 1, row 11.

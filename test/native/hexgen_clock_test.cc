@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "model/polynomial.h"
 #include "queueing.h"
 
 using namespace laxity;
@@ -218,6 +219,19 @@ TEST_SUITE("hexgen clock") {
       CHECK(r.finishedMs[0] == toMs(start + 7 * kMillisecond));
       CHECK(r.latencyMs[0] == toMs(start + 7 * kMillisecond - arrival));
     }
+  }
+
+  TEST_CASE("a prompt is computed whole, where its square counts too") {
+    OwnedTrace trace;
+    trace.workflow(0);
+    trace.call({.prompt = 100, .output = 1});
+    const std::vector<WholeCosts> costs{{}};
+    const std::vector<InstanceSpec> instances{instanceSpec(0, 65'535, 1'600)};
+    ClusterSpec cluster = clusterOf(costs, instances);
+    REQUIRE(ok(LatencyModel::polynomial({{{1, 1, 0.5, 0.01}}, {{1, 2, 0, 0}}}, &cluster.latencies[0])));
+    const Run actual = run(trace, cluster, ticksOptions());
+    REQUIRE(ok(actual.status));
+    CHECK(actual.firstTokenMs[0] - actual.leasedMs[0] == 1 + 50 + 100);
   }
 
   TEST_CASE("a prompt fits into 95 % of the KV in blocks of 16 tokens, or never") {

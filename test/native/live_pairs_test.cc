@@ -255,6 +255,82 @@ TEST_SUITE("live pairs") {
     }
   }
 
+  TEST_CASE("a call whose d failed goes to the other one with its KV, though the first would be faster") {
+    for (const bool other : {true, false}) {
+      CAPTURE(other);
+      Scene scene({}, {{Parameter::kLeaseTtlMs, 1e9}});
+      if (!other) REQUIRE(ok(scene.s.instance(0, {kSlowD, InstanceChange::kDown, {}})));
+      const Ref c = scene.reveal(0);
+      CHECK(scene.place(0, c) == Pair{kFastP, kFastD});
+      scene.first(10 * kMs, c);
+      scene.fail(11 * kMs, c, Leg::kDecode, true);
+      scene.decide(11 * kMs);
+      CHECK(scene.s.graph().call(c.slot).epoch == (other ? 0 : 1));
+      if (other)
+        CHECK(scene.admitted(c) == kSlowD);
+      else
+        CHECK(scene.lease(c) == Pair{kFastP, kFastD});
+    }
+  }
+
+  TEST_CASE("without its last d a call that waits for a prefill is refused, one on p is prefilled in vain") {
+    Scene scene({.placement = "least-loaded", .binding = Binding::kAtReveal}, {});
+    REQUIRE(ok(scene.s.instance(0, {kSlowP, InstanceChange::kDown, {}})));
+    REQUIRE(ok(scene.s.instance(0, {kSlowD, InstanceChange::kRemove, {}})));
+    const Ref runs = scene.reveal(0);
+    const Ref waits = scene.reveal(0);
+    CHECK(scene.place(0, runs) == Pair{kFastP, kFastD});
+    CHECK(scene.lease(waits) == kNowhere);
+    REQUIRE(ok(scene.s.instance(kMs, {kFastD, InstanceChange::kRemove, {}})));
+    scene.decide(kMs);
+    REQUIRE_FALSE(scene.last.empty());
+    CHECK(scene.last.front().kind == DecisionKind::kReject);
+    CHECK(scene.last.front().call == waits);
+    CHECK(scene.last.front().rejectReason == RejectReason::kNoInstance);
+  }
+
+  TEST_CASE("the queue of d goes by the finish that is left there") {
+    // Two calls of one deadline wait for room on d; the longer one has less slack, though it came later.
+    Scene scene({.order = "llf-call", .decodeKv = 1'000, .pairs = {.reserve = Reserve::kLate}}, {});
+    REQUIRE(ok(scene.s.instance(0, {kSlowD, InstanceChange::kDown, {}})));
+    for (const std::uint32_t w : {1u, 2u})
+      REQUIRE(ok(scene.s.openWorkflow(0, {{w, 1}, 0, -1, 0, 5 * kSecond, -1})));
+    const Ref full = scene.reveal(0, 10, 980);
+    REQUIRE(scene.place(0, full).first == kFastP);
+    scene.first(10 * kMs, full);
+    scene.decide(10 * kMs);
+    REQUIRE(scene.admitted(full) == kFastD);
+    scene.arrived(11 * kMs, full);
+    const Ref brief = scene.reveal(11 * kMs, 10, 50, {1, 1});
+    const Ref longer = scene.reveal(11 * kMs, 10, 400, {2, 1});
+    Nanos t = 11 * kMs;
+    for (const Ref c : {longer, brief}) {
+      REQUIRE(scene.place(t, c) == Pair{kFastP, kFastD});
+      t += 20 * kMs;
+      scene.first(t, c);
+    }
+    scene.decide(t);
+    REQUIRE(scene.last.empty());
+    scene.finish(900 * kMs, full);
+    scene.decide(900 * kMs);
+    REQUIRE(scene.last.size() == 2);
+    CHECK(scene.last[0].call == longer);
+    CHECK(scene.last[1].call == brief);
+  }
+
+  TEST_CASE("the price of KV is that of the time it remembers") {
+    for (const double memoryMs : {1.0, 1e6}) {
+      CAPTURE(memoryMs);
+      Scene scene({.placement = "kv-price", .decodeKv = 1'000},
+                  {{Parameter::kKvPrice, 1'000}, {Parameter::kKvPriceMs, memoryMs}});
+      const Ref a = scene.reveal(0, 500, 400);
+      CHECK(scene.place(0, a).second == kFastD);
+      scene.first(500 * kMs, a);
+      const Ref b = scene.reveal(600 * kMs);
+      CHECK(scene.place(600 * kMs, b).second == (memoryMs == 1 ? kSlowD : kFastD));
+    }
+  }
+
   TEST_CASE("the probe of a slow d takes the call from the faster one") {
     Scene scene({}, kBreakers);
     REQUIRE(ok(scene.s.instance(0, {kFastD, InstanceChange::kDrain, {}})));

@@ -108,9 +108,13 @@ EngineCall prefillLeg(const stepping::PairJob& j) {
   return c;
 }
 
-std::vector<Line> leapPrefills(const PrefillScene& s, Nanos* busy) {
+/// `used`: an engine that has nothing to do any more, of the same spec.
+std::vector<Line> leapPrefills(const PrefillScene& s, Nanos* busy, const Engine* used = nullptr) {
   Engine engine;
-  engine.reset(s.spec, s.model, {});
+  if (used != nullptr)
+    engine = *used;
+  else
+    engine.reset(s.spec, s.model, {});
   std::vector<Line> lines;
   std::multimap<Nanos, stepping::PairJob> leaving;
   std::size_t i = 0;
@@ -239,6 +243,7 @@ struct Leaping {
     o.kvFirst = s.kvFirst;
     engine.reset(s.spec, s.model, o);
   }
+  explicit Leaping(Engine used) : engine(std::move(used)) {}
   Nanos next() const { return engine.next(); }
   void request(const stepping::PairJob& j) { engine.requestRoom(decodeLeg(j)); }
   void arrived(std::uint32_t slot) { engine.arrived(slot); }
@@ -531,6 +536,71 @@ TEST_SUITE("pair engines") {
     // 12 + 1 (expected 3 - 2) = 13 fit when 0 has left at 40 (15 + 13 > 25): prefill 40 .. 52 emits its
     // third, one iteration the fourth.
     CHECK(only(unseen.lines, kOver) == std::vector<Line>{{40 * kMs, 0, 0, 0}, {62 * kMs, 1, 0, 0}});
+  }
+
+  TEST_CASE("prefill: an engine that was lost in mid-work is as new") {
+    for (std::uint32_t n = 0; n < 200; ++n) {
+      Random random(500 + n);
+      const PrefillScene s = prefillScene(random);
+      Engine engine;
+      engine.reset(s.spec, s.model, {});
+      // As many prefills as end, and what was leased with them, the KV of all still here.
+      for (const auto& [t, job] : s.leases) engine.lease(prefillLeg(job));
+      engine.settle(0);
+      for (std::uint32_t ends = random.below(4); ends > 0 && engine.next() != kNever; --ends) {
+        const Nanos t = engine.next();
+        engine.advance(t);
+        engine.settle(t);
+      }
+      engine.lost();
+      CHECK(engine.empty());
+      CHECK(engine.next() == kNever);
+      CHECK(engine.kvUsed() == 0);
+      CHECK(engine.holding() == 0);
+      CHECK(engine.prefilled().empty());
+      Nanos busy = 0;
+      Nanos busyNew = 0;
+      const std::vector<Line> again = leapPrefills(s, &busy, &engine);
+      REQUIRE(again == leapPrefills(s, &busyNew));
+      CHECK(busy == busyNew);
+    }
+  }
+
+  TEST_CASE("decode: an engine that was lost in mid-work is as new") {
+    std::uint32_t joined = 0;
+    for (std::uint32_t n = 0; n < 300; ++n) {
+      Random random(900 + n);
+      const DecodeScene s = decodeScene(random);
+      Leaping face(s);
+      Engine& engine = face.engine;
+      // Some calls have joined, some have arrived, some have room or wait for it.
+      for (const auto& [t, job] : s.requests) face.request(job);
+      face.settle(0);
+      for (std::uint32_t ends = 1 + random.below(4); ends > 0; --ends) {
+        const Nanos t = std::min(engine.next(), Nanos{50} * kMs * ends);
+        const std::vector<std::uint32_t> given = engine.roomGiven();
+        engine.advance(t);
+        for (const std::uint32_t slot : given) {
+          if (!s.kvFirst && random.below(2) == 0) engine.arrived(slot);
+        }
+        engine.join(t);
+        if (ends > 1 || random.below(2) == 0) engine.settle(t);
+      }
+      joined += engine.joined().size();
+      engine.lost();
+      CHECK(face.holdsNothing());
+      CHECK(engine.next() == kNever);
+      CHECK(engine.roomGiven().empty());
+      CHECK(engine.joined().empty());
+      CHECK(engine.finished().empty());
+      const DecodeOutcome again = drive(s, Leaping(engine));
+      const DecodeOutcome fresh = drive(s, Leaping(s));
+      REQUIRE_MESSAGE(again.lines == fresh.lines, "scene ", n);
+      CHECK(again.busy == fresh.busy);
+      CHECK(again.peak == fresh.peak);
+      CHECK(again.hidden == fresh.hidden);
+    }
+    CHECK(joined > 50);
   }
 
   TEST_CASE("random prefill engines: leaping equals stepping") {

@@ -374,7 +374,11 @@ TEST_SUITE("pair-scheduler") {
       for (std::uint32_t step = 0; step < 300; ++step) {
         const std::uint32_t slot = random.below(40);
         const Nanos key = random.below(20);
-        if (all.count(slot) == 0) {
+        if (random.below(100) == 0) {
+          all.clear();
+          inside.clear();
+          most.clear();
+        } else if (all.count(slot) == 0) {
           all[slot] = key;
           most.add(slot, key, slot, enter, leave);
         } else if (random.below(2) == 0) {

@@ -32,6 +32,7 @@ struct Chains {
   std::vector<std::uint32_t> firstCall{0}, prompt, cached, output, parentOffset{0}, parents;
   std::vector<std::uint16_t> stage;
   std::vector<double> arrivalMs;
+  bool tellsShared = true;  ///< the trace has the column
 
   void workflow(double arrival) {
     arrivalMs.push_back(arrival);
@@ -57,7 +58,7 @@ struct Chains {
     c.arrivalMs = arrivalMs.data();
     c.stage = stage.data();
     c.promptTokens = prompt.data();
-    c.cachedTokens = cached.data();
+    c.cachedTokens = tellsShared ? cached.data() : nullptr;
     c.outputTokens = output.data();
     c.parentOffset = parentOffset.data();
     c.parents = parents.data();
@@ -218,6 +219,19 @@ TEST_SUITE("prefix cache") {
     CHECK(hintsOf(log, 1)[0].instance == 0);
     CHECK(hintsOf(log, 1)[0].tokens == 96);
     CHECK(hintsOf(log, 1)[1].instance == kNoSlot);
+  }
+
+  TEST_CASE("a trace that says nothing of shared prefixes asks no cache") {
+    Run run(1, {{10'000, 0}});
+    run.chains.tellsShared = false;
+    run.chains.workflow(0);
+    run.chains.call(100, 0, 10);
+    run.chains.call(200, 0, 5);
+    REQUIRE(run.go() == Status::kOk);
+    CHECK(run.result.cache.promptTokens == 300);
+    CHECK(run.result.cache.sharedTokens == 0);
+    CHECK(run.result.cache.hits == 0);
+    CHECK(run.result.cache.misses == 0);
   }
 
   TEST_CASE("another instance does not hold it, and round robin does not care") {
