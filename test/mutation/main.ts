@@ -3,7 +3,8 @@
  * [--prepare]`.
  *
  * Samples lines of the core, breaks each in one way (operators.ts), and runs the native test cases that pass it, the cheapest first,
- * until one fails. Survivors are printed with their lines; those argued in equivalent.json count as equivalent. Results so far are kept
+ * until one fails. Survivors are printed with their lines; those argued in equivalent.json count as equivalent, and only the cheapest
+ * cases, of at most a second, may contradict. Results so far are kept
  * in the work folder, so a run that was stopped goes on; a line that changed is a new mutant. `--prepare`
  * only builds.
  */
@@ -14,10 +15,13 @@ import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { type Case, killer, list, measure } from './cases.ts'
-import { type Equivalent, page, summary } from './report.ts'
+import { argument, type Equivalent, page, summary } from './report.ts'
 import { Costs, Results, Verdicts } from './results.ts'
 import { candidates, type Mutant, sample } from './sample.ts'
 import { build, copyTree, refusals, writeMutants } from './tree.ts'
+
+/** Seconds of a processor. */
+const CHEAP = 1
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), '../..')
 const { values } = parseArgs({
@@ -79,7 +83,7 @@ const again =
     ? mutants.filter((m) => results.of(m) === null).map((m) => m.id)
     : values.only?.split(',').map(Number)
 let alive = mutants.filter((m) => (again === undefined ? results.of(m) === undefined : again.includes(m.id)))
-// What is dear is run for those alone that the cheap cases leave alive.
+// What is dear is run for those alone that the cheap cases leave alive and nobody has argued for.
 const costs = new Costs(
   join(work, 'cases.jsonl'),
   createHash('sha256')
@@ -88,7 +92,12 @@ const costs = new Costs(
 )
 const cases = alive.length > 0 ? list(work) : []
 const met = new Set<number>()
-for (const most of [1, 10, 3600]) {
+for (const most of [CHEAP, 10, 3600]) {
+  if (most > CHEAP) {
+    const argued = alive.filter((m) => argument(m, equivalents) !== undefined)
+    for (const m of argued) results.add(m, null)
+    alive = alive.filter((m) => !argued.includes(m))
+  }
   const now: Case[] = []
   for (const test of cases) {
     if (alive.length === 0 || met.has(test.place)) continue

@@ -11,6 +11,13 @@ export interface Equivalent {
   readonly why: string
 }
 
+/** The entry that argues for this mutant. */
+export function argument(m: Mutant, equivalents: readonly Equivalent[]): Equivalent | undefined {
+  return equivalents.find(
+    (e) => e.file === m.file && e.line === m.original.trim() && e.mutant === m.variant.shown,
+  )
+}
+
 export interface Outcome {
   readonly text: string
   readonly judged: number
@@ -28,9 +35,7 @@ export function summary(
   equivalents: readonly Equivalent[],
 ): Outcome {
   const survivors = judged.filter((m) => by(m) === null)
-  const why = (m: Mutant) =>
-    equivalents.find((e) => e.file === m.file && e.line === m.original.trim() && e.mutant === m.variant.shown)
-      ?.why
+  const why = (m: Mutant) => argument(m, equivalents)?.why
   const argued = survivors.flatMap((m): [Mutant, string][] => {
     const reason = why(m)
     return reason === undefined ? [] : [[m, reason]]
@@ -57,12 +62,7 @@ export function summary(
     row('all', judged),
   ]
   const killed = judged.length - survivors.length
-  const idle = equivalents.filter(
-    (e) =>
-      !argued.some(
-        ([m]) => e.file === m.file && e.line === m.original.trim() && e.mutant === m.variant.shown,
-      ),
-  )
+  const idle = equivalents.filter((e) => !argued.some(([m]) => argument(m, [e]) !== undefined))
   const text = [
     ...open.map(
       (m) =>
@@ -99,7 +99,8 @@ export function page({
 
 Written by \`npm run mutate -- --seeds ${seeds.join(',')} --lines ${lines} --out docs/mutation.md\`. Lines of \`native/{scheduler,planner,order,placement,
 simulator,cluster,workflow}\` are drawn by the seeds and broken, each in one way, by the operators of \`test/mutation/operators.ts\`; the
-native test cases that pass the line run, the cheapest first, until one notices. Only the native tests count: what the JavaScript
+native test cases that pass the line run, the cheapest first, until one notices; for a mutant that is argued equivalent those of at most
+a second. Only the native tests count: what the JavaScript
 tests would notice besides is not asked.
 
 **${killed} of ${judged} killed (${percent(killed, judged)})**, ${argued.length} argued equivalent, ${open.length} open; with the equivalent ones left out

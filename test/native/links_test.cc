@@ -175,6 +175,14 @@ TEST_SUITE("links") {
     }
   }
 
+  TEST_CASE("the least time per token that there is, 2^-20 ns, is shared like any other") {
+    InstanceSpec least;
+    least.linkPerToken = 1;
+    constexpr std::int64_t kTokens = 1 << 26;  // 64 ns alone
+    CHECK(drive({least, least, least}, Links::kContended,
+                {{0, {0, 0, 1, kTokens}}, {32, {1, 0, 2, kTokens}}}) == Ends{{96, 0}, {128, 1}});
+  }
+
   TEST_CASE("random transfers: the same nanoseconds as a version that recounts everything, and the fluid's") {
     std::uint64_t transfers = 0;
     std::uint64_t shared = 0;
