@@ -73,8 +73,8 @@ export const REASONS = {
 {pathInstructions} for {pathCalls} calls), in two instants: end of prefill, finish. Each goes through the engine's step, its events
 into the scheduler, upkeep of keys and placement, and a decision, in some 45 functions of which none takes over 10 %. At
 {callNs} ns a call that is {perNs} instructions per nanosecond (some 8 % fewer instructions with the link-time optimisation of the
-addon). Four of them per cycle at 4 GHz would be 16, and still need {bestMs} ms for the {sweepCalls} calls of a sweep: the work would have to
-become less, not faster. Memory is not what it waits for: at four instances everything lies in the second-level cache, and the
+addon). Four of them per cycle at 4 GHz would be 16, and {bestMs} ms for the {sweepCalls} calls of a sweep: for 5 ms the work would have to
+become less, not only faster. Memory is not what it waits for: at four instances everything lies in the second-level cache, and the
 limit of the row is {limitMs} ms. The prototype was thrown away, and what it left out is not known. Here the simulator drives the very
 scheduler that runs live, with its ledger, checks of every event, orders and placements that can be exchanged, engine modes, prefix
 caches and migration.`,
@@ -112,7 +112,8 @@ lines of all that wait: four products a call.`
 export const TRIED = `## What helped the simulator, and what did not
 
 On the sweep, in instructions or time, when it was tried: handing memory from run to run (page faults were 30 % of a short run); 64-bit sums
-where they suffice, 128-bit beyond; not touching instances for which nothing waits; link-time optimisation (8 %); −O2 rather than
+where they suffice, 128-bit beyond; the time alone of every workflow, on which SLOs stand, once for all runs of a trace on a cluster
+(11 %); not touching instances for which nothing waits; link-time optimisation (8 %); −O2 rather than
 −O3 (8 %: the path is long, not tight). A memory of equal estimates was dropped: it helps only resampled traces. \`chunked\` (512
 tokens) takes 1.34 times the instructions of \`prefill-first\`, \`decode-share\` (0.5) 1.44 times: 1.17 and 1.32 times as many
 instants, and 128-bit divisions where speeds change.`
