@@ -175,7 +175,8 @@ struct RunResult {
 
 struct WorkspaceMemory;
 
-/// Memory that consecutive runs share. It carries no state from one to the next.
+/// Memory that consecutive runs share. It carries no state from one to the next, only what the trace and the
+/// cluster alone decide (alone_times.h).
 class Workspace {
  public:
   Workspace();
