@@ -5,7 +5,7 @@ import { curvesOf } from './curves.js'
 import { knownRows } from './known.js'
 import { isRate } from './limits.js'
 import { exponent, plot } from './plot.js'
-import { REASONS, SCALING, SECTIONS, TRIED } from './sections.js'
+import { CHARGES, REASONS, SCALING, SECTIONS, TRIED } from './sections.js'
 import { machineLine, number, rangeOf } from './text.js'
 
 const PLOTS = {
@@ -171,7 +171,7 @@ It is derived per row from counts (loads that wait for one before them, bytes, c
 the accesses range over. Nothing that does the work can reach it. **Distance**: how many times the limit the median is.`,
   ]
   const costs = part('machine')
-  if (costs) parts.push(`## What the machine charges\n\n${rowsTable(costs.rows)}`)
+  if (costs) parts.push(`## What the machine charges\n\n${CHARGES}\n\n${rowsTable(costs.rows)}`)
   parts.push(known(document))
   for (const [name, { title, text }] of Object.entries(SECTIONS)) {
     const suite = part(name)
