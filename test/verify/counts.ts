@@ -81,7 +81,7 @@ export function gate(output: string): Counts {
     /^gate skipped: (.*)$/m.exec(text)?.[1] ?? /^(recorded with .*: nothing is compared)$/m.exec(text)?.[1]
   return {
     numbers: some({
-      'hot paths': (text.match(/^\S+\s+[\d,]+ instructions/gm) ?? []).length,
+      'hot paths': (text.match(/^\S+\s+\S+\s+[\d,]+ instructions/gm) ?? []).length,
       slower: (text.match(/SLOWER$/gm) ?? []).length,
     }),
     ...(skipped === undefined ? {} : { skipped }),
