@@ -86,8 +86,8 @@ class Builder {
     Arrivals arrivals(options_.arrivals);
     RunOptions own = options_;
     own.pairs.overlap = overlap_;
-    SloRule rule(trace_, spec_, own);
     AloneTimes alone;
+    SloRule rule(trace_, spec_, own);
     rule.price(cluster_, alone);
     for (std::uint32_t w = 0; w < c_.workflows; ++w) {
       BoundWorkflow b;

@@ -576,15 +576,16 @@ TEST_SUITE("pair engines") {
       // Some calls have joined, some have arrived, some have room or wait for it.
       for (const auto& [t, job] : s.requests) face.request(job);
       face.settle(0);
-      for (std::uint32_t ends = 1 + random.below(4); ends > 0; --ends) {
-        const Nanos t = std::min(engine.next(), Nanos{50} * kMs * ends);
+      const std::uint32_t steps = 1 + random.below(4);
+      for (std::uint32_t step = 1; step <= steps; ++step) {
+        const Nanos t = std::min(engine.next(), Nanos{50} * kMs * step);
         const std::vector<std::uint32_t> given = engine.roomGiven();
         engine.advance(t);
         for (const std::uint32_t slot : given) {
           if (!s.kvFirst && random.below(2) == 0) engine.arrived(slot);
         }
         engine.join(t);
-        if (ends > 1 || random.below(2) == 0) engine.settle(t);
+        if (step < steps || random.below(2) == 0) engine.settle(t);
       }
       joined += engine.joined().size();
       engine.lost();
