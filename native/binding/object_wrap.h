@@ -5,6 +5,8 @@
 // read as one of ours.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "binding/napi_setup.h"
@@ -21,6 +23,7 @@ class ObjectWrap : public Napi::ObjectWrap<T> {
   explicit ObjectWrap(const Napi::CallbackInfo& info) : Napi::ObjectWrap<T>(info) {
     napi_type_tag_object(info.Env(), info.This(), &T::kTag);
   }
+  ~ObjectWrap() override { tellHeld(0); }
 
   /// The object behind `value`; throws and returns null where it is not of this class.
   static T* of(Napi::Env env, napi_value value) {
@@ -49,6 +52,18 @@ class ObjectWrap : public Napi::ObjectWrap<T> {
     };
     return descriptor;
   }
+
+ protected:
+  /// Tells V8 that this object keeps `bytes` outside of its heap. V8 sees only the few words of the wrapper,
+  /// and without this it lets gigabytes of dropped objects lie before it collects them.
+  void tellHeld(std::size_t bytes) {
+    const auto now = static_cast<std::int64_t>(bytes);
+    if (now != held_) Napi::MemoryManagement::AdjustExternalMemory(this->Env(), now - held_);
+    held_ = now;
+  }
+
+ private:
+  std::int64_t held_ = 0;
 };
 
 }  // namespace laxity::binding

@@ -20,6 +20,9 @@ struct OutHeader {
 };
 static_assert(sizeof(OutHeader) == 24);
 
+/// Measured over some hundred calls in mid-work. What a scheduler grows to beyond it, it keeps for a long
+/// life.
+constexpr std::size_t kHeldBytes = std::size_t{128} << 10;
 constexpr std::size_t kInstanceColumns = 22;
 constexpr std::size_t kCallColumns = 20;
 
@@ -101,6 +104,7 @@ SchedulerWrap::SchedulerWrap(const Napi::CallbackInfo& info) : ObjectWrap<Schedu
   scheduler_ = std::make_unique<Scheduler>(schedulerConfig(cluster, policy));
   scheduler_->setFreed(&freed_);
   scheduler_->sumAttained();
+  tellHeld(kHeldBytes);
 }
 
 /// Throws and returns true inside a placement that this very scheduler has called.

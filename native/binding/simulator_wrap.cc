@@ -13,6 +13,9 @@
 namespace laxity::binding {
 namespace {
 
+/// The workspace, measured after a run of some hundred calls: one of a large trace is used for long.
+constexpr std::size_t kHeldBytes = std::size_t{64} << 10;
+
 /// `shared`: JavaScript gets turns before the column is written.
 template <class T>
 bool output(Napi::Object from, const char* name, napi_typedarray_type type, std::size_t length, bool shared,
@@ -225,6 +228,7 @@ SimulatorWrap::SimulatorWrap(const Napi::CallbackInfo& info) : ObjectWrap<Simula
   }
   traceReference_ = Napi::Persistent(info[0].As<Napi::Object>());
   trace_ = &trace->trace();
+  tellHeld(kHeldBytes);
 }
 
 Napi::Value SimulatorWrap::run(const Napi::CallbackInfo& info) { return simulate(info, nullptr); }

@@ -36,12 +36,14 @@ TraceWrap::TraceWrap(const Napi::CallbackInfo& info) : ObjectWrap<TraceWrap>(inf
   own(&c.toolGapMs, c.calls);
   own(&c.parentOffset, std::size_t{c.calls} + 1);
   own(&c.parents, c.edges);
+  tellHeld(bytes_);
   trace_.bind(c);
 }
 
 template <class T>
 void TraceWrap::own(const T** column, std::size_t length) {
   if (*column == nullptr) return;
+  bytes_ += length * sizeof(T);
   columns_.push_back(std::make_unique_for_overwrite<std::byte[]>(length * sizeof(T)));
   std::memcpy(columns_.back().get(), *column, length * sizeof(T));
   *column = reinterpret_cast<const T*>(columns_.back().get());

@@ -31,6 +31,7 @@ class TraceWrap : public ObjectWrap<TraceWrap> {
   void own(const T** column, std::size_t length);
 
   std::vector<std::unique_ptr<std::byte[]>> columns_;
+  std::size_t bytes_ = 0;  ///< of the columns
   Trace trace_;
 };
 

@@ -109,4 +109,40 @@ describe('hazard: garbage collection', () => {
     scheduler = undefined
     assert.ok(await collected(() => refs.every((ref) => ref.deref() === undefined)))
   })
+
+  it('of dropped objects comes by itself: V8 is told what they hold outside of its heap', async () => {
+    const config = { ...runOptions({ feedback: 'lease' }), latencies: [], templates: [] }
+    const ring = new Uint8Array(new SharedArrayBuffer(2 * native.eventLayout.recordBytes))
+    const input = scenario(3)
+    const calls = 10_000
+    const ones = new Uint32Array(calls).fill(1)
+    const wide = {
+      firstCall: Uint32Array.of(0, calls),
+      stage: new Uint16Array(calls),
+      promptTokens: ones,
+      outputTokens: ones,
+      parentOffset: new Uint32Array(calls + 1),
+      parents: new Uint32Array(0),
+    }
+    const makers = {
+      scheduler: () => new native.Scheduler(config, ring),
+      simulator: () => simulator(input),
+      trace: () => new native.Trace(wide),
+    }
+    for (const [name, make] of Object.entries(makers)) {
+      let gone = 0
+      let most = 0
+      const registry = new FinalizationRegistry(() => {
+        gone += 1
+      })
+      for (let made = 1; made <= 4_000; made += 1) {
+        registry.register(make(), undefined)
+        if (made % 16 > 0) continue
+        await new Promise((resolve) => setImmediate(resolve))
+        most = Math.max(most, made - gone)
+      }
+      // Some 600 to 900 as measured; nearly all 4,000 where nothing is told.
+      assert.ok(most < 2_500, `${most} of 4000 of class ${name} lay about`)
+    }
+  })
 })
