@@ -3,12 +3,10 @@
 //
 // A pair placement is a type with
 //   kName             its registered name
-//   kSharedQueue      true: its default binding is at-credit (one shared queue), else at-reveal: p when the
-//   call
-//                     becomes ready, d at the lease
-//   kPlans            true: order and pair are chosen together by the planner (planner/pair_planner.h); the
-//   two
-//                     functions below then serve only bindings and moments without a plan
+//   kSharedQueue      true: its default binding is at-credit (one shared queue), else at-reveal: p when
+//                     the call becomes ready, d at the lease
+//   kPlans            true: order and pair are chosen together by the planner (planner/pair_planner.h);
+//                     the two functions below then serve only bindings and moments without a plan
 //   choosePrefill(view)    a prefill instance among eachPrefill, which has at least one
 //   chooseDecode(view, p)  a decode instance among eachDecode, which has at least one
 // and may have

@@ -7,30 +7,16 @@
 // Cost: O(instances). Ties: perm.
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 
-#include "placement/pair.h"
+#include "placement/pairs/halves.h"
 
 namespace laxity {
 
-struct DistServePair {
+struct DistServePair : FewestPendingTokens, FewestSequences {
   static constexpr std::string_view kName = "distserve";
   static constexpr bool kSharedQueue = false;
   static constexpr bool kPlans = false;
-  static constexpr bool kNeedsBacklog = true;
-
-  std::uint32_t choosePrefill(const PairView& v) const {
-    LeastOf<std::int64_t> best;
-    v.eachPrefill([&](std::uint32_t p, const Instance& m) { best.offer(p, m.backlog.tokens); });
-    return best.instance();
-  }
-
-  std::uint32_t chooseDecode(const PairView& v, std::uint32_t) const {
-    LeastOf<std::uint32_t> best;
-    v.eachDecode([&](std::uint32_t d, const Instance& m) { best.offer(d, m.ledger.leased); });
-    return best.instance();
-  }
 };
 
 }  // namespace laxity

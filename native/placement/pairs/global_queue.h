@@ -8,11 +8,11 @@
 #include <compare>
 #include <string_view>
 
-#include "placement/pair.h"
+#include "placement/pairs/halves.h"
 
 namespace laxity {
 
-struct GlobalQueuePair {
+struct GlobalQueuePair : FewestSequences {
   static constexpr std::string_view kName = "global-queue";
   static constexpr bool kSharedQueue = true;
   static constexpr bool kPlans = false;
@@ -22,12 +22,6 @@ struct GlobalQueuePair {
     v.eachPrefill([&](std::uint32_t p, const Instance& m) {
       best.offer(p, {m.ledger.unprefilled, m.ledger.assigned});
     });
-    return best.instance();
-  }
-
-  std::uint32_t chooseDecode(const PairView& v, std::uint32_t) const {
-    LeastOf<std::uint32_t> best;
-    v.eachDecode([&](std::uint32_t d, const Instance& m) { best.offer(d, m.ledger.leased); });
     return best.instance();
   }
 

@@ -4,11 +4,11 @@
 
 #include <string_view>
 
-#include "placement/pair.h"
+#include "placement/pairs/halves.h"
 
 namespace laxity {
 
-struct LeastLoadedPair {
+struct LeastLoadedPair : FewestSequences {
   static constexpr std::string_view kName = "least-loaded";
   static constexpr bool kSharedQueue = false;
   static constexpr bool kPlans = false;
@@ -16,12 +16,6 @@ struct LeastLoadedPair {
   std::uint32_t choosePrefill(const PairView& v) const {
     LeastOf<std::uint32_t> best;
     v.eachPrefill([&](std::uint32_t p, const Instance& m) { best.offer(p, m.ledger.assigned); });
-    return best.instance();
-  }
-
-  std::uint32_t chooseDecode(const PairView& v, std::uint32_t) const {
-    LeastOf<std::uint32_t> best;
-    v.eachDecode([&](std::uint32_t d, const Instance& m) { best.offer(d, m.ledger.leased); });
     return best.instance();
   }
 };

@@ -11,21 +11,14 @@
 #include <cstdint>
 #include <string_view>
 
-#include "placement/pair.h"
+#include "placement/pairs/halves.h"
 
 namespace laxity {
 
-struct SplitwisePair {
+struct SplitwisePair : FewestPendingTokens {
   static constexpr std::string_view kName = "splitwise";
   static constexpr bool kSharedQueue = false;
   static constexpr bool kPlans = false;
-  static constexpr bool kNeedsBacklog = true;
-
-  std::uint32_t choosePrefill(const PairView& v) const {
-    LeastOf<std::int64_t> best;
-    v.eachPrefill([&](std::uint32_t p, const Instance& m) { best.offer(p, m.backlog.tokens); });
-    return best.instance();
-  }
 
   std::uint32_t chooseDecode(const PairView& v, std::uint32_t) const {
     LeastOf<std::int64_t> roomy;

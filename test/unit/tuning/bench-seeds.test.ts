@@ -5,12 +5,18 @@ import { Problems } from '../../../lib/report/problems.ts'
 import { checkAutoTune } from '../../../lib/tuning/auto-options.ts'
 
 const bench = (file: string) => import(new URL(`../../../bench/autotuner/${file}`, import.meta.url).href)
-// It needs a build, as `npm test` makes it.
-const { chosen } = await bench('choose.js')
-const { MOST_REPETITIONS, SEED_PARTS, SEED_SETS, seedOf, streamOf } = await bench('seeds.js')
 
 describe('the evidence for the auto-tuner', () => {
+  // It needs a build, as `npm test` makes it.
+  let choosing: Awaited<ReturnType<typeof bench>>
+  let seeds: Awaited<ReturnType<typeof bench>>
+  before(async () => {
+    choosing = await bench('choose.js')
+    seeds = await bench('seeds.js')
+  })
+
   it('is reported on streams that choosing never saw', () => {
+    const { MOST_REPETITIONS, SEED_PARTS, SEED_SETS, seedOf, streamOf } = seeds
     const owner = new Map<number, string>()
     for (const set of SEED_SETS) {
       for (const part of SEED_PARTS) {
@@ -35,14 +41,14 @@ describe('the evidence for the auto-tuner', () => {
       this.skip()
     }
     const found = JSON.parse(readFileSync(file, 'utf8'))
-    assert.equal(chosen(found.rows).minGain, found.minGain)
+    assert.equal(choosing.chosen(found.rows).minGain, found.minGain)
     const options = checkAutoTune(true, native.parameters, new Problems())
     assert.equal(options!.native.minGain, found.minGain)
   })
 
   it('takes the least regret among those that seldom switch', () => {
     const row = (minGain: number, regret: number, switches: number) => ({ minGain, regret, switches })
-    assert.equal(chosen([row(1, 0.01, 0.6), row(2, 0.02, 0.5), row(3, 0.02, 0.1)]).minGain, 3)
-    assert.equal(chosen([row(1, 0.01, 3), row(2, 0.9, 2)]).minGain, 2)
+    assert.equal(choosing.chosen([row(1, 0.01, 0.6), row(2, 0.02, 0.5), row(3, 0.02, 0.1)]).minGain, 3)
+    assert.equal(choosing.chosen([row(1, 0.01, 3), row(2, 0.9, 2)]).minGain, 2)
   })
 })
