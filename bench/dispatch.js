@@ -1,6 +1,6 @@
 // A whole call in the scheduler core under steady load: workflow opened, call revealed and placed, leased, first token,
 // finished, workflow closed. Five events and one decide; thread CPU time of the native side, medians of 11 rounds. Before it
-// the choice of an instance alone, with the two queues that it changes.
+// the choice of an instance with the queue that the call enters.
 import { native } from '../dist/native.js'
 import { spread } from './measure.js'
 import { dispatchTraffic, placementTraffic } from './performance/traffic.js'
@@ -28,13 +28,19 @@ export async function run(say, { quick }) {
   const rows = []
   const repeats = quick ? 3 : 11
   for (const instances of INSTANCES) {
-    const operations = quick ? 20_000 : 100_000
+    const sizes = { instances, operations: quick ? 20_000 : 100_000, repeats: 2 * repeats + 1, seed: 1 }
     rows.push({
-      name: `choice of an instance, workload-balanced, ${instances} instances`,
+      name: `choice of an instance and the queue it enters, workload-balanced, ${instances} instances`,
       unit: 'ns',
-      ...spread(native.placementBench({ instances, operations, repeats: 2 * repeats + 1, seed: 1 })),
+      ...spread(native.placementBench({ ...sizes, leave: 0 })),
       target: CHOICE_NS[instances],
-      traffic: placementTraffic(instances),
+      traffic: placementTraffic(instances, 1),
+    })
+    rows.push({
+      name: `  the same, and another call leaves a queue, ${instances} instances`,
+      unit: 'ns',
+      ...spread(native.placementBench({ ...sizes, leave: 1 })),
+      traffic: placementTraffic(instances, 2),
     })
   }
   const add = (policy, instances, waiting, turns) => {

@@ -74,7 +74,8 @@ export function knownRows(document) {
     [4, 20],
     [64, 42],
     [1024, 75],
-  ])
+  ]) {
+    const both = rangeOf(document, 'dispatch', new RegExp(`leaves a queue, ${instances} instances$`))
     add(
       `choice among ${instances} unified instances, a tournament tree per type`,
       `${ns} ns (prototype)`,
@@ -84,6 +85,8 @@ export function knownRows(document) {
       ns,
       'choice',
     )
+    if (both) rows.at(-1).ours += ` (${between(both, 'ns')} where another call leaves a queue)`
+  }
   const perCall = rangeOf(document, 'scaling', /^a run of/)
   rows.push({
     what: 'a simulated call',

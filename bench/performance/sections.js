@@ -9,9 +9,10 @@ the winner above it, no waiting.`,
   },
   dispatch: {
     title: 'Dispatch',
-    text: `The choice of an instance by \`workload-balanced\` with the two queues it changes, then whole calls through the
+    text: `The choice of an instance by \`workload-balanced\` with the queue that the call enters, and with another call,
+drawn from all that are assigned, that leaves its queue; then whole calls through the
 scheduler core: five events and one decide.
-Limit of a choice: two ledgers read and written. Of a call: its record and its workflow's written when it is revealed, found again
+Limit of a choice: the ledgers of these queues read and written. Of a call: its record and its workflow's written when it is revealed, found again
 among all that wait when it is leased, and among the leases when it ends; five events and a decision written and read. \`laxity\` also reads a line of
 each instance for its score.`,
   },
@@ -86,10 +87,10 @@ them, so about N²/2 evaluations; with saturated KV each of these also searches 
 arithmetic on data that lies in the first-level cache: the limit by memory is far below.`,
   onepass: `**One pass.** N evaluations and a sort; each evaluation goes along the decode instances of three classes until one can no
 longer win.`,
-  choice: `**The choice of an instance.** The row is a choice with both queues of a steady state that it changes: the call that enters one,
-and another, anywhere, that leaves one; two climbs in trees, a division per class (α's score is a quotient) and one to know what leaves.
-By callgrind 312, 432 and 536 instructions at 4, 64 and 1,024 instances, and in its model of a branch predictor 1.5, 4.6 and 4.8
-mispredictions: who wins in a tree of random loads cannot be foreseen. Whether the prototype's figure has one queue or two is not known.`,
+  choice: `**The choice of an instance.** A division per class (α's score is a quotient) and a climb in the tree of the class that the call
+enters. What the prototype counted is not known; in a steady state a call also leaves a queue for each that enters one, anywhere, so the
+second figure has that too. That costs more than the choice itself: who wins in a tree of random loads cannot be foreseen, and of a tree with
+1,024 leaves some five branches are mispredicted (callgrind's model).`,
   untuned: `**Untuned against tuned.** Not a matter of speed. The scenarios are drawn from [quality.md](quality.md)'s distribution; the
 rival there is tuned on the very scenario, for each metric on its own, over 33 pairs of α and β. With \`ratio\` and migration both ratios come
 nearer.`,

@@ -19,8 +19,10 @@ export function dispatchTraffic(instances, waiting, lookedAt = 0) {
   ]
 }
 
-/** A choice of an instance: two ledgers read and written. */
-export const placementTraffic = (instances) => [{ bytes: 2 * 128, reach: instances * instance }]
+/** A choice of an instance: the ledgers of the queues that change read and written. */
+export const placementTraffic = (instances, queues) => [
+  { bytes: queues * 2 * 64, reach: instances * instance },
+]
 
 /** Down a 4-ary heap, the first out and another in: every level is known when the one above is. */
 export function heapTraffic(entries) {

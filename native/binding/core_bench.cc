@@ -98,9 +98,14 @@ Napi::Value dispatchBench(const Napi::CallbackInfo& info) {
 
 Napi::Value placementBench(const Napi::CallbackInfo& info) {
   const Napi::Env env = info.Env();
-  double v[4];
-  if (!readOptions(
-          info, {{"instances", 1, 65'535}, {"operations", 1, 1e8}, {"repeats", 1, 1e4}, {"seed", 0, 1e9}}, v))
+  double v[5];
+  if (!readOptions(info,
+                   {{"instances", 1, 65'535},
+                    {"leave", 0, 1},
+                    {"operations", 1, 1e8},
+                    {"repeats", 1, 1e4},
+                    {"seed", 0, 1e9}},
+                   v))
     return env.Undefined();
   std::vector<LatencyModel> latencies(2);
   for (std::size_t k = 0; k < latencies.size(); ++k) {
@@ -124,20 +129,29 @@ Napi::Value placementBench(const Napi::CallbackInfo& info) {
   const Estimate estimates[] = {{fromMs(26), fromMs(3'900)}, {fromMs(33), fromMs(5'600)}};
   const PlacementView view{call, workflow, cluster, parameters, estimates, nullptr,
                            0,    1,        nullptr, nullptr,    nullptr};
+  const CallCost costs[] = {{estimates[0].exec, 0, 0, 0, 1, 0}, {estimates[1].exec, 0, 0, 0, 1, 0}};
   WorkloadBalanced placement;
-  Random random(static_cast<std::uint64_t>(v[3]));
-  // What is assigned somewhere ends elsewhere, so that queues stay as long as they are.
-  return rounds(env, v[2], v[1], [&] {
-    for (double i = 0; i < v[1]; ++i) {
-      const std::uint32_t m = placement.choose(view);
-      const CallCost cost{estimates[cluster.at(m).hardwareClass].exec, 0, 0, 0, 1, 0};
-      cluster.at(m).ledger.assign(cost);
+  Random random(static_cast<std::uint64_t>(v[4]));
+  const auto choose = [&] {
+    const std::uint32_t m = placement.choose(view);
+    cluster.at(m).ledger.assign(costs[cluster.at(m).hardwareClass]);
+    cluster.workChanged(m);
+    return m;
+  };
+  std::vector<std::uint32_t> assigned(std::size_t{8} * instances);
+  for (std::uint32_t& m : assigned) m = choose();
+  if (v[1] == 0) {
+    return rounds(env, v[3], v[2], [&] {
+      for (double i = 0; i < v[2]; ++i) choose();
+    });
+  }
+  // For each call that comes another ends, so that queues stay as long as they are.
+  return rounds(env, v[3], v[2], [&] {
+    for (double i = 0; i < v[2]; ++i) {
+      std::uint32_t& m = assigned[random.below(static_cast<std::uint32_t>(assigned.size()))];
+      cluster.at(m).ledger.unassign(costs[cluster.at(m).hardwareClass]);
       cluster.workChanged(m);
-      const std::uint32_t other = random.below(instances);
-      Ledger& ledger = cluster.at(other).ledger;
-      if (ledger.assigned == 0) continue;
-      ledger.unassign({ledger.work / ledger.assigned, 0, 0, 0, 1, 0});
-      cluster.workChanged(other);
+      m = choose();
     }
   });
 }
