@@ -23,6 +23,11 @@ function cost(document, what, known, suite, pattern, unit, limit, why) {
   return { what, known, ours: between(range, unit), met: range.high <= limit, why }
 }
 
+/** What is measured too, and is not what the number known before was of. */
+function beside(rows, range, unit, where) {
+  if (range !== undefined) rows.at(-1).ours += ` (${between(range, unit)} ${where})`
+}
+
 export function knownRows(document) {
   const rows = []
   const add = (...args) => rows.push(cost(document, ...args))
@@ -48,18 +53,17 @@ export function knownRows(document) {
     ['light', 'free KV', [25, 75], [170, 370]],
     ['tight', 'saturated KV', [120, 250], [390, 500]],
   ]) {
-    const pattern = (suffix) => new RegExp(`^greedy N=128 .*${regime}${suffix}$`)
-    const [a, b] = [vector, scalar].map(([low, high]) => `${low}–${us(high)} (prototype)`)
-    add(
-      `exact greedy, 128 ready calls, up to 64x64, ${name}, vectors`,
-      a,
-      'planner',
-      pattern(''),
-      'µs',
-      vector[1],
-      'greedy',
-    )
-    add(`the same without vectors`, b, 'planner', pattern(' scalar'), 'µs', scalar[1], 'greedy')
+    for (const [what, [low, high], suffix] of [
+      [`exact greedy, 128 ready calls, up to 64x64, ${name}, vectors`, vector, ''],
+      ['the same without vectors', scalar, ' scalar'],
+    ]) {
+      const row = (sizes) => new RegExp(`^greedy N=128 ${sizes} ${regime}${suffix}$`)
+      // Of 2x2 instances 60 % of the KV is free, and the calls need more: nothing that "free" was said of.
+      const sizes = regime === 'light' ? '(?!2x2 )\\S+' : '\\S+'
+      add(what, `${low}–${us(high)} (prototype)`, 'planner', row(sizes), 'µs', high, 'greedy')
+      if (regime === 'light')
+        beside(rows, rangeOf(document, 'planner', row('2x2')), 'µs', 'at 2x2, where it runs out')
+    }
   }
   add(
     'one pass, 512 ready calls, up to 64x64',
@@ -75,7 +79,6 @@ export function knownRows(document) {
     [64, 42],
     [1024, 75],
   ]) {
-    const both = rangeOf(document, 'dispatch', new RegExp(`leaves a queue, ${instances} instances$`))
     add(
       `choice among ${instances} unified instances, a tournament tree per type`,
       `${ns} ns (prototype)`,
@@ -85,7 +88,8 @@ export function knownRows(document) {
       ns,
       'choice',
     )
-    if (both) rows.at(-1).ours += ` (${between(both, 'ns')} where another call leaves a queue)`
+    const both = new RegExp(`leaves a queue, ${instances} instances$`)
+    beside(rows, rangeOf(document, 'dispatch', both), 'ns', 'where another call leaves a queue')
   }
   const perCall = rangeOf(document, 'scaling', /^a run of/)
   rows.push({
