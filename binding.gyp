@@ -9,7 +9,7 @@
     "include_dirs": ["native"],
     "conditions": [
       # The simulator's path runs through many small files: inlining across them saves 8 % of its instructions.
-      ["OS=='linux'", { "cflags_cc": ["-flto"], "ldflags": ["-flto", "-O2"] }]
+      ["OS=='linux'", { "cflags_cc": ["-flto"], "ldflags": ["-flto=auto", "-O2"] }]
     ],
     "xcode_settings": {
       "CLANG_CXX_LANGUAGE_STANDARD": "c++20",

@@ -1,6 +1,8 @@
 // The prebuilt addon of this platform, from a package of its own: an optional dependency of every release, so that
-// nothing is compiled or downloaded at install. As a program: whether it loads (npm's install script asks).
+// nothing is compiled or downloaded at install. As a program (npm's install script): compiles where it does not load.
+const { spawnSync } = require('node:child_process')
 const { existsSync } = require('node:fs')
+const { availableParallelism, freemem } = require('node:os')
 
 /** On Linux both, the likelier one first: an addon for another C library does not load. */
 function packageNames({ platform, arch } = process) {
@@ -27,10 +29,22 @@ function loadPrebuilt() {
   return { addon: undefined, reasons }
 }
 
+/** How many compilers may run: each takes up to 1 GB. node-gyp alone would run one. */
+const jobs = () => Math.max(1, Math.min(availableParallelism(), Math.floor(freemem() / 1e9)))
+
+/** With node-gyp, unless a build that loads is there. Returns the exit code. */
+function compile() {
+  const { status } = spawnSync(process.execPath, [require.resolve('node-gyp-build/bin.js')], {
+    stdio: 'inherit',
+    env: { JOBS: String(jobs()), ...process.env },
+  })
+  return status ?? 1
+}
+
 module.exports = { loadPrebuilt, packageNames }
 
 if (require.main === module) {
   const wantsSource = process.env.npm_config_build_from_source
   const isWanted = wantsSource === undefined || wantsSource === '' || wantsSource === 'false'
-  process.exitCode = isWanted && loadPrebuilt().addon !== undefined ? 0 : 1
+  if (!isWanted || loadPrebuilt().addon === undefined) process.exitCode = compile()
 }

@@ -37,7 +37,7 @@ addon() {
   (
     cd "$folder"
     export CXXFLAGS="$flags -fno-lto -fsanitize=address,undefined" LDFLAGS="-fno-lto -fsanitize=address,undefined"
-    if [ -d build ]; then npx --no-install node-gyp build; else npx --no-install node-gyp rebuild; fi
+    if [ -d build ]; then npx --no-install node-gyp build -j "$(nproc)"; else npx --no-install node-gyp rebuild -j "$(nproc)"; fi
   ) > "$build/addon.log" 2>&1 || { tail -n 40 "$build/addon.log"; exit 1; }
   local tests=(test/hazards/{foreign-objects,detached-buffers,garbage-collection,many-environments,worker-termination}.test.ts
     test/hazards/{environment-exit,thrown-callback,number-limits,clock-backwards,id-reuse}.test.ts)

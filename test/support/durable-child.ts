@@ -6,7 +6,21 @@ import { instances } from './live.ts'
 // A durable scheduler under load until it is killed. It says what it asks for, which leases it was given as soon as it is, and
 // which it is about to close: lines of what, workflow, call, epoch.
 const scheduler = new Scheduler({ cluster: instances(3), log: process.argv[2]!, durable: true })
-const say = (...words: (string | number)[]) => writeSync(1, `${words.join(' ')}\n`)
+const still = new Int32Array(new SharedArrayBuffer(4))
+
+/** What is said is written when this returns. The pipe does not wait where it is full, so this does. */
+function say(...words: (string | number)[]): void {
+  let left = Buffer.from(`${words.join(' ')}\n`)
+  while (left.length > 0) {
+    try {
+      left = left.subarray(writeSync(1, left))
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error
+      Atomics.wait(still, 0, 0, 1)
+    }
+  }
+}
+
 let workflows = 0
 
 async function agent(): Promise<void> {
