@@ -11,7 +11,7 @@ const FIFTHS = 5
 const SLACK = 12 * 2 ** 20
 
 /** Garbage is collected so often per fifth: when V8 itself comes to it varies by tens of megabytes. */
-const COLLECTIONS = 50
+const COLLECTIONS = LONG ? 50 : 8
 
 /** Node ends native objects that were collected only between turns of the event loop. */
 async function collectAll(): Promise<void> {
