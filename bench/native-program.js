@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 /** What the native tests use by default; counts of instructions are of these. */
-const FLAGS = 'g++ -O2 -g'
+const FLAGS = 'g++ -O2 -g1'
 
 /** CXX may put a launcher before the compiler (`ccache g++`). */
 function compiler() {
@@ -30,7 +30,7 @@ export function buildProgram(name) {
   const build = relative(root, folder())
   const program = join(build, name)
   const started = performance.now()
-  const settings = [`CXX=${compiler()}`, 'CXXFLAGS=-O2 -g', `BUILD=${build}`, `-j${availableParallelism()}`]
+  const settings = [`CXX=${compiler()}`, 'CXXFLAGS=-O2 -g1', `BUILD=${build}`, `-j${availableParallelism()}`]
   execFileSync('make', ['--no-print-directory', '-s', '-f', 'scripts/native.mk', ...settings, program], {
     cwd: root,
     stdio: ['ignore', 2, 2],

@@ -1,7 +1,7 @@
 # The core without Node: the doctest program, the fuzz targets and the programs of bench, which share its objects. Used by
 # native-test.sh, fuzz.sh and bench, which set BUILD; CXX, CXXFLAGS (compiling and linking), LDFLAGS and DRIVER (empty for libFuzzer) may be set.
 CXX ?= g++
-CXXFLAGS ?= -O2 -g
+CXXFLAGS ?= -O2 -g1
 DRIVER ?= test/fuzz/driver.cc
 FLAGS = -std=c++20 -fno-exceptions -fno-rtti -ffp-contract=off -Wall -Wextra -Werror -Inative -Itest/native -MMD -MP
 # doctest needs exceptions, to unwind a failed REQUIRE. The core has no type information that UBSan's vptr check could ask for;
