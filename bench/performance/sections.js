@@ -10,15 +10,16 @@ the winner above it, no waiting.`,
   dispatch: {
     title: 'Dispatch',
     text: `The choice of an instance by \`workload-balanced\` with the queue that the call enters, and with another call,
-drawn from all that are assigned, that leaves its queue; then whole calls through the
-scheduler core: five events and one decide.
+drawn from all that are assigned, that leaves its queue. The target is a prototype's; what it counted is not known, and it stands beside
+the first of the two. Then whole calls through the scheduler core: five events and one decide.
 Limit of a choice: the ledgers of these queues read and written. Of a call: its record and its workflow's written when it is revealed, found again
 among all that wait when it is leased, and among the leases when it ends; five events and a decision written and read. \`laxity\` also reads a line of
 each instance for its score.`,
   },
   planner: {
     title: 'The pair planner',
-    text: `One plan of N waiting calls on P x D instances; light: KV 40 % committed, tight: 97 %. The rival is the same exact
+    text: `One plan of N waiting calls on P x D instances; light: KV 40 % committed, tight: 97 %. At 2x2 the
+light setting leaves some 190,000 tokens free, and 128 calls need some 235,000: there it waits for KV too. The rival is the same exact
 greedy in plain JavaScript on flat typed arrays (\`bench/rival\`), which finds the same plans; naive is the planner of the native tests,
 which recomputes every pair at every step.
 Limit: each call's twelve times and five numbers and each instance's state read once, each entry written once.`,
@@ -84,8 +85,7 @@ scheduler that runs live, with its ledger, checks of every event, orders and pla
 caches and migration.`,
   greedy: `**Exact greedy.** After each entry the calls whose best pair it touched are evaluated again: with few instances nearly all of
 them, so about N²/2 evaluations; with saturated KV each of these also searches the releases of its instances. The evaluations are
-arithmetic on data that lies in the first-level cache: the limit by memory is far below. At 2x2 instances 60 % of the KV is free in the
-light setting, some 190,000 tokens, and 128 calls need some 235,000: its plan waits for KV as in the tight one.`,
+arithmetic on data that lies in the first-level cache: the limit by memory is far below.`,
   onepass: `**One pass.** N evaluations and a sort; each evaluation goes along the decode instances of three classes until one can no
 longer win.`,
   choice: `**The choice of an instance.** A division per class (α's score is a quotient) and a climb in the tree of the class that the call
